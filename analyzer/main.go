@@ -18,6 +18,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/app"
 	"github.com/culprit-project/culprit/analyzer/inject"
 	"github.com/culprit-project/culprit/analyzer/offline"
+	"github.com/culprit-project/culprit/internal/calm"
 	"github.com/culprit-project/culprit/internal/cli"
 )
 
@@ -37,9 +38,9 @@ func run(args []string) int {
 	}
 	switch command {
 	case serve.FullCommand():
-		return runServe(context.Background(), promslog.New(logging))
+		return runServe(context.Background(), calm.New(promslog.New(logging)))
 	case admit.FullCommand():
-		return runInject(context.Background(), promslog.New(logging))
+		return runInject(context.Background(), calm.New(promslog.New(logging)))
 	case analyze.FullCommand():
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

@@ -18,6 +18,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/attach"
 	"github.com/culprit-project/culprit/exporter/doctor"
 	"github.com/culprit-project/culprit/exporter/install"
+	"github.com/culprit-project/culprit/internal/calm"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -28,7 +29,7 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "culprit-exporter: %s, try --help\n", err)
 		return 2
 	}
-	log := promslog.New(flags.log)
+	log := calm.New(promslog.New(flags.log))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.

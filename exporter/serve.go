@@ -37,6 +37,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/stall"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 	"github.com/culprit-project/culprit/exporter/uprobe"
+	"github.com/culprit-project/culprit/internal/calm"
 	"github.com/culprit-project/culprit/internal/httpfile"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -362,7 +363,7 @@ const maxHeader = 64 << 10
 func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler, guard func(*http.Server)) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: api.MaxAnswer, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader,
+		MaxHeaderBytes: maxHeader, ErrorLog: calm.ForServer(log),
 	}
 	guard(server)
 	failed := make(chan error, 1)

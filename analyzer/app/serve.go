@@ -25,6 +25,7 @@ import (
 
 	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/internal/calm"
 )
 
 // DefaultAddress is where the analyzer listens.
@@ -144,7 +145,7 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	}
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: maxAnswer, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader,
+		MaxHeaderBytes: maxHeader, ErrorLog: calm.ForServer(logger),
 	}
 	newConnections(reg).Guard(srv)
 
