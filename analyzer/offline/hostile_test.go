@@ -163,6 +163,31 @@ func TestArchiveBombs(t *testing.T) {
 	}
 }
 
+// TestHoles: sparse files, which take no room, are read within what all may unpack to.
+func TestHoles(t *testing.T) {
+	dir := write(t, moe())
+	for i := range 8 {
+		if err := os.Truncate(put(t, dir, fmt.Sprintf("z%d", i), []byte("x")), 4<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := load.Loader{MaxFile: 64 << 20, MaxTotal: 2 << 20, Progress: load.NewProgress(io.Discard, false)}
+	got, err := l.Load(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+	refused := 0
+	for _, f := range got.Files {
+		if strings.Contains(f.Error, "--max-unpacked-size") {
+			refused++
+		}
+	}
+	if refused < 5 || refused == 8 {
+		t.Errorf("%d of 8 files of 4 MiB are refused with 2 MiB allowed", refused)
+	}
+}
+
 // TestWellPacked has dumps that come to little packed, read within a total that is no larger than they are.
 func TestWellPacked(t *testing.T) {
 	dumps, dir := write(t, moe()), t.TempDir()

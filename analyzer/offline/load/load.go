@@ -175,7 +175,13 @@ func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budge
 	u := unpacker{max: l.MaxFile, room: room, total: total, isLog: func(head []byte) bool { return l.isLog(ctx, head) }, member: func(name string, data []byte) {
 		l.understand(ctx, name, data, got)
 	}}
-	if err := u.unpack(in.path, in.size, total.packed(r)); err != nil {
+	if in.holes > 0 { // Its holes are packed, too.
+		total.read.Add(in.size - in.holes)
+		r = total.unpacked(r)
+	} else {
+		r = total.packed(r)
+	}
+	if err := u.unpack(in.path, in.size, r); err != nil {
 		add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: err.Error()})
 	}
 }
@@ -184,6 +190,7 @@ func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budge
 type input struct {
 	path  string
 	size  int64 // As the directory says; 0 unknown.
+	holes int64 // Bytes of it that are stored nowhere.
 	found bool  // In a folder that was named.
 }
 
@@ -223,10 +230,10 @@ const Stdin = "-"
 func expand(paths []string) ([]input, error) {
 	var out []input
 	seen := map[string]bool{}
-	add := func(path string, size int64, found bool) error {
+	add := func(path string, size, holes int64, found bool) error {
 		if clean := filepath.Clean(path); !seen[clean] {
 			seen[clean] = true
-			out = append(out, input{path, size, found})
+			out = append(out, input{path, size, holes, found})
 		}
 		if len(out) > maxFiles {
 			return fmt.Errorf("more than %d files", maxFiles)
@@ -236,7 +243,7 @@ func expand(paths []string) ([]input, error) {
 	for _, p := range paths {
 		if p == Stdin || p == "" { // The command line's parser turns a lone dash into nothing.
 			p = Stdin
-			if err := add(p, 0, false); err != nil {
+			if err := add(p, 0, 0, false); err != nil {
 				return nil, err
 			}
 			continue
@@ -246,7 +253,7 @@ func expand(paths []string) ([]input, error) {
 			return nil, fmt.Errorf("looking at %s: %w", p, unwrapPath(err))
 		}
 		if !info.IsDir() {
-			if err := add(p, info.Size(), false); err != nil {
+			if err := add(p, info.Size(), holes(info), false); err != nil {
 				return nil, err
 			}
 			continue
@@ -255,7 +262,7 @@ func expand(paths []string) ([]input, error) {
 			switch {
 			case err != nil && path != p && d.IsDir():
 				// Opening it says why it is not read. The rest is.
-				if err := add(path, 0, true); err != nil {
+				if err := add(path, 0, 0, true); err != nil {
 					return err
 				}
 				return fs.SkipDir
@@ -273,7 +280,7 @@ func expand(paths []string) ([]input, error) {
 			if err != nil || !info.Mode().IsRegular() {
 				return nil // A dangling link is no input.
 			}
-			return add(path, info.Size(), true)
+			return add(path, info.Size(), holes(info), true)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("looking into %s: %w", p, unwrapPath(err))
@@ -284,6 +291,16 @@ func expand(paths []string) ([]input, error) {
 }
 
 // unwrapPath drops the path that os errors repeat.
+// holes gives how many bytes of a file are stored nowhere, as of a sparse one.
+func holes(info fs.FileInfo) int64 {
+	const block = 512 // Bytes, whatever the file system.
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() || st.Blocks == 0 && info.Size() < 1<<16 { // Small ones lie within their inode.
+		return 0
+	}
+	return max(0, info.Size()-st.Blocks*block)
+}
+
 func unwrapPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
