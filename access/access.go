@@ -67,6 +67,7 @@ func Restrict(next http.Handler, file string, users []string) (http.Handler, err
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guard(w.Header())
 		id := identify(r, file, users)
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -78,6 +79,15 @@ func Restrict(next http.Handler, file string, users []string) (http.Handler, err
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
 	}), nil
+}
+
+// guard has browsers and proxies take an answer for what it is, whoever wrote the names in it: not for another type, not within a page of
+// others, and not kept for those who may not read it.
+func guard(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store") // Handlers of what never changes say so.
 }
 
 // Check reads the file for --web.config.file with all that it names, before anything listens. An empty name is in order.

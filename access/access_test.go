@@ -133,3 +133,18 @@ func TestClient(t *testing.T) {
 		t.Errorf("outside of it: %q, %t", name, may)
 	}
 }
+
+// TestGuardedAnswers: no answer is taken for another type, shown within another's page, or kept, also one that refuses.
+func TestGuardedAnswers(t *testing.T) {
+	h, err := access.Restrict(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/incidents", nil))
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
