@@ -363,9 +363,10 @@ const maxHeader = 64 << 10
 func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler, guard func(*http.Server)) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: api.MaxAnswer, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader, ErrorLog: calm.ForServer(log),
+		MaxHeaderBytes: maxHeader,
 	}
 	guard(server)
+	calm.ForServer(server, log)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

@@ -145,9 +145,10 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	}
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: maxAnswer, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader, ErrorLog: calm.ForServer(logger),
+		MaxHeaderBytes: maxHeader,
 	}
 	newConnections(reg).Guard(srv)
+	calm.ForServer(srv, logger)
 
 	srv.RegisterOnShutdown(a.EndStreams)
 

@@ -100,8 +100,9 @@ func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logg
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "healthy") })
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader, ErrorLog: calm.ForServer(log)}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
 	connections(reg).Guard(server)
+	calm.ForServer(server, log)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

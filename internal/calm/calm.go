@@ -7,8 +7,8 @@ package calm
 
 import (
 	"context"
-	"log"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -40,8 +40,10 @@ func New(l *slog.Logger) *slog.Logger {
 	return slog.New(&Handler{l.Handler(), &counts{byPlace: map[uintptr]*count{}}})
 }
 
-// ForServer gives the log of an http.Server, which writes a line for each connection that breaks off.
-func ForServer(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelInfo) }
+// ForServer has a server write to the log, as it does for each connection that breaks off.
+func ForServer(s *http.Server, l *slog.Logger) {
+	s.ErrorLog = slog.NewLogLogger(l.Handler(), slog.LevelInfo)
+}
 
 // Enabled implements slog.Handler.
 func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -49,9 +50,10 @@ func TestHandler(t *testing.T) {
 // TestForServer: connections that break off are lines of one place.
 func TestForServer(t *testing.T) {
 	var out bytes.Buffer
-	l := ForServer(New(slog.New(slog.NewTextHandler(&out, nil))))
+	var s http.Server
+	ForServer(&s, New(slog.New(slog.NewTextHandler(&out, nil))))
 	for range 3 * most {
-		l.Print("http: TLS handshake error from 192.0.2.1")
+		s.ErrorLog.Print("http: TLS handshake error from 192.0.2.1")
 	}
 	if n := strings.Count(out.String(), "\n"); n != most {
 		t.Errorf("%d lines", n)
