@@ -26,6 +26,7 @@ type Place struct {
 // Answer is what the model says of a job.
 type Answer struct {
 	job    *observe.Job
+	world  *World
 	Class  rca.Class
 	Places []Place
 	Left   float64 // Share of the observations that the best world explains badly.
@@ -56,15 +57,16 @@ var meaning = [kinds]struct {
 // Explain says what the model makes of the evidence.
 func Explain(ev rca.Evidence, opt rca.Options) *Answer {
 	j := observe.Read(ev, opt)
-	a := &Answer{job: j, Class: rca.Healthy}
-	found := Best(j)
+	w := newWorld(j)
+	a := &Answer{job: j, world: w, Class: rca.Healthy}
+	found := best(w)
 	for i := range found {
-		p := placeOf(j, &found[i])
+		p := placeOf(w, &found[i])
 		p.Hearsay = len(found) > 1 && len(j.Index.Mates) > 1 && j.Still() && found[i].Elsewhere < witnessed
 		a.Places = append(a.Places, p)
 	}
 	a.weigh()
-	if a.Left = leftUnexplained(j, found); a.Left > leftOpen {
+	if a.Left = leftUnexplained(w, found); a.Left > leftOpen {
 		for i := range a.Places {
 			a.Places[i].Nodes = nil
 		}
@@ -91,14 +93,15 @@ func Explain(ev rca.Evidence, opt rca.Options) *Answer {
 }
 
 // leftUnexplained is the share of the observations that the best world explains badly.
-func leftUnexplained(j *observe.Job, found []Found) float64 {
+func leftUnexplained(w *World, found []Found) float64 {
 	if len(found) == 0 {
 		return 0
 	}
-	bad, n := 0, 0
-	(&World{job: j, Faults: found[0].Fits[0].Faults}).Settle().Score(func(t Term) {
-		if n++; t.Nats <= unlikely {
-			bad++
+	bad, n := int32(0), int32(0)
+	w.become(found[0].Fits[0].Faults)
+	w.each(func(t Term) {
+		if n += t.Of; t.bad() {
+			bad += t.Of
 		}
 	})
 	return float64(bad) / float64(n)
@@ -137,7 +140,8 @@ func (a *Answer) weigh() {
 }
 
 // placeOf gives the place of a fault.
-func placeOf(j *observe.Job, found *Found) Place {
+func placeOf(w *World, found *Found) Place {
+	j := w.Job
 	fits := found.Fits
 	first := fits[0].last()
 	p := Place{Class: meaning[first.Kind].class, Cause: meaning[first.Kind].cause, Fits: fits}
@@ -150,7 +154,7 @@ func placeOf(j *observe.Job, found *Found) Place {
 		if fits[i].last().Kind == Liar {
 			continue
 		}
-		nodes := nodesOf(j, &fits[i], &fits[0])
+		nodes := nodesOf(w, &fits[i], &fits[0])
 		p.All = p.All && (i == 0 || slices.Equal(nodes, p.Nodes))
 		unseen = unseen || fits[i].last().Kind == Unseen || fits[i].last().Kind == Starting
 		p.Nodes = append(p.Nodes, nodes...)
@@ -188,23 +192,15 @@ func fallen(j *observe.Job, fits []Fit) *observe.Source {
 }
 
 // nodesOf gives the nodes at which the last fault of a fit is.
-func nodesOf(j *observe.Job, f, best *Fit) (out []int32) {
+func nodesOf(w *World, f, best *Fit) []int32 {
 	last := f.last()
 	switch last.Kind {
 	case Lost, Unseen, NIC:
-		w := World{job: j}
-		for n := range j.Of {
-			if w.at(last, int32(n)) {
-				out = append(out, int32(n))
-			}
-		}
-		return out
+		return w.at(last)
 	case Wire:
 		if f.rank() >= best.rank()-near/2 { // Either end may be to blame, unless it is less likely than another story.
-			out = append(out, last.B)
+			return []int32{min(last.A, last.B), max(last.A, last.B)}
 		}
 	}
-	out = append(out, last.A)
-	slices.Sort(out)
-	return out
+	return w.Alike(last.A)
 }

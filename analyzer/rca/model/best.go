@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package model explains a job that stands still: it asks what each possible fault would make every rank show, and compares that with
-// what the ranks show. A World is a set of faults, Settle runs the programs forward in it, Score compares the result with the letters of
-// package observe, and Best looks for the fault that explains most. It runs beside the engine and decides nothing.
+// what the ranks show. A World is a set of faults, in which the programs run forward as far as they can; its score compares the result with
+// the letters of package observe, and best looks for the faults that explain most. It runs beside the engine and decides nothing.
 package model
 
 import (
@@ -36,47 +36,48 @@ type Found struct {
 
 // search is one run of Best.
 type search struct {
-	job   *observe.Job
+	world *World
 	base  float64 // Score of a job in which nothing is wrong.
 	all   []Fault // Candidates.
 	alone []Fit   // The worlds of one fault, the best first.
-	world Fit     // The best so far.
+	found Fit     // The best so far.
 }
 
-// Best looks for the faults that explain the job: the one that raises the score most, then one more while the gain is above its prior. Then
+// best looks for the faults that explain the job: the one that raises the score most, then one more while the gain is above its prior. Then
 // it puts others in the place of each, since the first was chosen before the last was known. It finds none where nothing stands still, or
 // where nothing explains it.
-func Best(j *observe.Job) (found []Found) {
+func best(w *World) (found []Found) {
+	j := w.Job
 	ended := slices.ContainsFunc(j.Index.Nodes, func(n job.Node) bool {
 		return n.Rank != nil && (n.Rank.State == rca.ProcessGone || n.Rank.State == rca.ProcessStopped)
 	})
 	if !ended && !j.Still() && !j.Disagrees() {
 		return nil
 	}
-	s := &search{job: j, base: (&World{job: j}).Settle().Score(nil), all: candidates(j)}
+	s := &search{world: w, base: w.score().nats, all: candidates(w)}
 	// That a host lies explains nothing that stands still.
 	s.alone = s.fits(nil, slices.DeleteFunc(slices.Clone(s.all), func(f Fault) bool { return f.Kind == Liar }))
-	for len(s.world.Faults) < mostFaults {
+	for len(s.found.Faults) < mostFaults {
 		fits := s.alone
-		if len(s.world.Faults) > 0 {
-			fits = s.fits(s.world.Faults, s.unexplained(s.world.Faults))
+		if len(s.found.Faults) > 0 {
+			fits = s.fits(s.found.Faults, s.unexplained(s.found.Faults))
 		}
-		if len(fits) == 0 || fits[0].Nats <= s.world.Nats {
+		if len(fits) == 0 || fits[0].Nats <= s.found.Nats {
 			break
 		}
-		s.world = fits[0]
+		s.found = fits[0]
 	}
-	if len(s.world.Faults) > 1 {
+	if len(s.found.Faults) > 1 {
 		s.improve()
 	}
-	for i, f := range s.world.Faults {
-		others := slices.Delete(slices.Clone(s.world.Faults), i, i+1)
+	for i, f := range s.found.Faults {
+		others := slices.Delete(slices.Clone(s.found.Faults), i, i+1)
 		fits := slices.Clone(s.alone)
 		if len(others) > 0 || f.Kind == Liar {
 			fits = s.fits(others, s.withOwn(others, f))
 		}
 		best := fits[slices.IndexFunc(fits, func(x Fit) bool { return x.last() == f })]
-		without := s.fit(others).Nats
+		without := s.of(others).Nats
 		fits = slices.DeleteFunc(fits, func(x Fit) bool { return x.last() == f || x.Nats <= without || !s.rivals(&best, &x) })
 		found = append(found, Found{Fits: append([]Fit{best}, fits...), Elsewhere: s.elsewhere(f, others)})
 	}
@@ -86,19 +87,19 @@ func Best(j *observe.Job) (found []Found) {
 // improve puts better faults in the place of those that were found, and leaves out those that have become idle.
 func (s *search) improve() {
 	for range mostPasses {
-		before := s.world.Nats
-		for i := 0; i < len(s.world.Faults); i++ {
-			others := slices.Delete(slices.Clone(s.world.Faults), i, i+1)
-			if w := s.fit(others); w.Nats >= s.world.Nats {
-				s.world = w
+		before := s.found.Nats
+		for i := 0; i < len(s.found.Faults); i++ {
+			others := slices.Delete(slices.Clone(s.found.Faults), i, i+1)
+			if w := s.of(others); w.Nats >= s.found.Nats {
+				s.found = w
 				i--
 				continue
 			}
-			if fits := s.fits(others, s.unexplained(others)); len(fits) > 0 && fits[0].Nats > s.world.Nats {
-				s.world = fits[0]
+			if fits := s.fits(others, s.unexplained(others)); len(fits) > 0 && fits[0].Nats > s.found.Nats {
+				s.found = fits[0]
 			}
 		}
-		if s.world.Nats <= before {
+		if s.found.Nats <= before {
 			return
 		}
 	}
@@ -108,9 +109,12 @@ func (s *search) improve() {
 // that leaves open what is seen says less than one that predicts it.
 func (s *search) fits(faults, more []Fault) []Fit {
 	out := make([]Fit, 0, len(more))
+	s.world.become(faults)
 	for _, f := range more {
 		if !slices.Contains(faults, f) {
-			out = append(out, s.fit(append(slices.Clone(faults), f)))
+			s.world.push(f)
+			out = append(out, s.fit())
+			s.world.pop()
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Fit) int { return cmp.Compare(b.Nats, a.Nats) })
@@ -131,30 +135,34 @@ func (s *search) rivals(best, f *Fit) bool {
 }
 
 // elsewhere is how much better the ranks of other hosts are explained with a fault than without it, in nats.
-func (s *search) elsewhere(f Fault, others []Fault) (sum float64) {
-	host := s.job.Index.Host(f.A)
-	of := func(faults []Fault, sign float64) {
-		(&World{job: s.job, Faults: faults}).Settle().Score(func(t Term) {
-			if host == "" || s.job.Index.Host(t.Node) != host {
-				sum += sign * t.Nats
-			}
-		})
+func (s *search) elsewhere(f Fault, others []Fault) float64 {
+	host := s.world.Index.Host(f.A)
+	here := map[int32]float64{} // Nodes of its host, by the node at which their letters are read.
+	if host != "" {
+		for _, n := range s.world.Index.Mates[host] {
+			here[s.world.StandsFor(n)]++
+		}
 	}
-	of(append(slices.Clone(others), f), 1)
-	of(others, -1)
-	return sum
+	sum := func(faults []Fault) (sum float64) {
+		s.world.become(faults)
+		s.world.each(func(t Term) {
+			sum += t.Nats * (1 - here[t.Node]/float64(t.Of))
+		})
+		return sum
+	}
+	return sum(append(slices.Clone(others), f)) - sum(others)
 }
 
-// fit scores a world.
-func (s *search) fit(faults []Fault) Fit {
-	f := Fit{Faults: faults}
-	score := (&World{job: s.job, Faults: faults}).Settle().Score(func(t Term) {
-		if t.Open {
-			f.Open++
-		}
-	})
-	f.Nats = score - s.base + priors(s.job, faults)
-	return f
+// of scores a world of faults.
+func (s *search) of(faults []Fault) Fit {
+	s.world.become(faults)
+	return s.fit()
+}
+
+// fit gives the world as it is, with its score.
+func (s *search) fit() Fit {
+	got := s.world.score()
+	return Fit{Faults: slices.Clone(s.world.Faults), Nats: got.nats - s.base + priors(s.world.Job, s.world.Faults), Open: int(got.open)}
 }
 
 // priors sums how rare the faults are.
@@ -186,38 +194,35 @@ func (s *search) unexplained(faults []Fault) []Fault {
 	if len(faults) == 0 {
 		return s.all
 	}
-	j, bad := s.job, map[int32]bool{}
-	(&World{job: j, Faults: faults}).Settle().Score(func(t Term) {
-		if t.Nats > unlikely {
+	w, bad := s.world, map[int32]bool{}
+	w.become(faults)
+	w.each(func(t Term) {
+		if !t.bad() {
 			return
 		}
-		bad[t.Node] = true
+		for _, n := range w.Alike(t.Node) {
+			bad[n] = true
+		}
 		if t.Part < 0 {
 			return
 		}
 		if t.Flow >= 0 {
-			if q := j.Parts[t.Part].Flows[t.Flow].Peer; q >= 0 {
-				bad[j.Parts[q].Node] = true
+			if q := w.Parts[t.Part].Flows[t.Flow].Peer; q >= 0 {
+				bad[w.Parts[q].Node] = true
 			}
 		}
-		if in := &j.Operations[j.Parts[t.Part].Operation]; len(in.Parts) <= mostRanks {
+		if in := &w.Operations[w.Parts[t.Part].Operation]; in.Size <= mostRanks {
 			for _, q := range in.Parts {
-				bad[j.Parts[q].Node] = true
+				bad[w.Parts[q].Node] = true
 			}
 		}
 	})
-	for _, f := range j.Facts {
+	for _, f := range w.Facts {
 		for _, n := range f.Nodes {
 			bad[n] = bad[n] || bad[f.Nodes[0]]
 		}
 	}
-	w := &World{job: j}
 	return slices.DeleteFunc(slices.Clone(s.all), func(f Fault) bool {
-		for n := range bad {
-			if w.at(f, n) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(w.at(f), func(n int32) bool { return bad[n] })
 	})
 }

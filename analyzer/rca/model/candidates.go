@@ -12,11 +12,12 @@ import (
 )
 
 // candidates lists what may be wrong. In a large job only the nodes are tried whose letters follow least from what else is seen of them.
-func candidates(j *observe.Job) (out []Fault) {
+func candidates(w *World) (out []Fault) {
+	j := w.Job
 	grades, wires := make([]oddness, len(j.Of)), map[Fault]bool{}
 	nodes := []int32{}
 	for n := range j.Of {
-		if grades[n] = oddnessOf(j, int32(n), wires); grades[n] > nothing {
+		if grades[n] = oddnessOf(j, int32(n), wires); grades[n] > nothing && j.Weight[n] == 1 {
 			nodes = append(nodes, int32(n))
 		}
 	}
@@ -134,11 +135,6 @@ func oddnessOf(j *observe.Job, n int32, wires map[Fault]bool) (odd oddness) {
 	return odd
 }
 
-// firstStep reports whether a rank has ended hardly anything yet.
-func firstStep(j *observe.Job, r *rca.Rank) bool {
-	return r != nil && !slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Completed >= j.Index.Opt.FirstJobOps })
-}
-
 // possibleAt leaves out what could change nothing, and what the node's own record rules out.
 func possibleAt(j *observe.Job, f Fault) bool {
 	n, state := f.A, rca.ProcessUnknown
@@ -170,7 +166,7 @@ func possibleAt(j *observe.Job, f Fault) bool {
 	case Saving:
 		return r != nil && r.WriteBytesPerSec >= j.Index.Opt.StorageBytesPerSec
 	case Starting:
-		return firstStep(j, r) && !some(func(p *observe.Part) bool { return p.Seen == observe.Inside && p.Still })
+		return j.Young(n) && !some(func(p *observe.Part) bool { return p.Seen == observe.Inside && p.Still })
 	case Liar:
 		mates := j.Index.Mates[j.Index.Host(n)]
 		return len(j.Index.Mates) > 1 && len(mates) > 0 && mates[0] == n

@@ -3,74 +3,74 @@
 
 package model
 
-import "github.com/culprit-project/culprit/analyzer/rca/observe"
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca/observe"
+)
 
 // exchange goes over one operation: who gets what it needs from the others?
-func (s *States) exchange(i int32) (changed bool) {
-	j := s.w.job
-	in := &j.Operations[i]
-	worst := s.worst(in)
+func (w *World) exchange(i int32) {
+	in := &w.Operations[i]
+	worst := w.worst(in)
+	lax := worst // Buffers may hold all of a send, and what a root gives may reach the ranks that are not behind the missing one.
+	if worst != Yes {
+		lax = Maybe
+	}
+	rooted := in.Root >= 0 && w.gives(in.Root) == Yes
 	for _, p := range in.Parts {
-		part := &j.Parts[p]
+		part := &w.Parts[p]
 		if part.Seen == observe.Left {
 			continue
 		}
-		ends := s.Runs[p]
+		ends := min(w.parts[p].runs, worst)
 		switch {
-		case s.w.has(part.Node, GPU, Starting):
+		case w.has(part.Node, stopsGPU):
 			ends = No
-		case in.P2P && part.Op != nil && part.Op.Func == "Send":
-			if worst != Yes {
-				ends = min(ends, Maybe) // Buffers may hold all of it.
-			}
-		case in.Root >= 0 && s.gives(in.Root) == Yes:
-			if worst != Yes {
-				ends = min(ends, Maybe) // Ranks that are not behind the missing one get all.
-			}
-		default:
-			ends = min(ends, worst)
+		case rooted, in.P2P && part.Op != nil && part.Op.Func == "Send":
+			ends = min(w.parts[p].runs, lax)
 		}
-		if s.Ends[p].Lower(ends) {
-			changed, s.nodes[part.Node] = true, true
+		if w.lower(p, state{Yes, Yes, ends}) {
+			w.look(part.Node)
 		}
 	}
-	return changed
 }
 
 // worst is what the member gives that gives least; No where their calls cannot meet, or data does not pass.
-func (s *States) worst(in *observe.Operation) observe.Tri {
-	j, worst := s.w.job, Yes
+func (w *World) worst(in *observe.Operation) observe.Tri {
+	worst := Yes
 	for _, p := range in.Parts {
-		part := &j.Parts[p]
-		if part.Odd && s.w.has(part.Node, OtherCall) {
+		part := &w.Parts[p]
+		if part.Odd && w.has(part.Node, 1<<OtherCall) {
 			return No
 		}
 		for k := range part.Flows {
-			if s.dead(p, &part.Flows[k]) != alive {
+			if w.dead(p, &part.Flows[k]) != alive {
 				return No
 			}
 		}
-		worst = min(worst, s.gives(p))
+		worst = min(worst, w.gives(p))
 	}
 	return worst
 }
 
 // gives tells whether a part does for the others what they need.
-func (s *States) gives(p int32) observe.Tri {
-	part := &s.w.job.Parts[p]
-	switch {
+func (w *World) gives(p int32) observe.Tri {
+	part, runs := &w.Parts[p], w.parts[p].runs
+	switch at := w.kinds[part.Node]; {
 	case part.Seen == observe.Left:
 		return Yes
-	case s.w.has(part.Node, GPU, Starting):
+	case at == 0:
+	case at&stopsGPU != 0:
 		return No
-	case s.halted(part.Node) && len(part.Flows) == 0:
-		return min(s.Runs[p], Maybe)
-	case s.w.has(part.Node, Gone):
+	case at&stopsProxy != 0 && len(part.Flows) == 0:
+		return min(runs, Maybe)
+	case at&(1<<Gone) != 0:
 		return No
-	case s.w.has(part.Node, NIC) && len(part.Flows) == 0:
-		return min(s.Runs[p], Maybe) // Nobody tells whether its data takes this way.
+	case at&(1<<NIC) != 0 && len(part.Flows) == 0:
+		return min(runs, Maybe) // Nobody tells whether its data takes this way.
 	}
-	return s.Runs[p]
+	return runs
 }
 
 // death is why a flow moves nothing, whatever the GPUs do.
@@ -81,30 +81,34 @@ const (
 	sender         // The sender's proxy moves nothing.
 	receiver       // The receiver's.
 	wire           // The network between them.
+	manyDeaths
 )
 
 // dead tells why a flow of a part moves nothing in this world.
-func (s *States) dead(p int32, f *observe.Flow) death {
-	from, to := s.w.job.Parts[p].Node, int32(-1)
+func (w *World) dead(p int32, f *observe.Flow) death {
+	from, to := w.Parts[p].Node, int32(-1)
 	if f.Peer >= 0 {
-		to = s.w.job.Parts[f.Peer].Node
+		to = w.Parts[f.Peer].Node
 	}
 	if !f.Send {
 		from, to = to, from
 	}
-	for _, x := range s.w.Faults {
-		switch {
-		case x.Kind == Wire && x.A == from && x.B == to,
-			x.Kind == NIC && (from >= 0 && s.w.at(x, from) || to >= 0 && s.w.at(x, to)):
-			return wire
-		case from >= 0 && s.halted(from):
-			return sender
-		case to >= 0 && s.halted(to):
-			return receiver
-		}
+	var at, other kindSet
+	if from >= 0 {
+		at = w.kinds[from]
+	}
+	if to >= 0 {
+		other = w.kinds[to]
+	}
+	switch {
+	case at == 0 && other == 0:
+		return alive
+	case (at|other)&(1<<NIC) != 0, at&(1<<Wire) != 0 && slices.Contains(w.Faults, Fault{Wire, from, to}):
+		return wire
+	case at&stopsProxy != 0:
+		return sender
+	case other&stopsProxy != 0:
+		return receiver
 	}
 	return alive
 }
-
-// halted: the rank's proxy moves nothing.
-func (s *States) halted(n int32) bool { return s.w.has(n, Stopped, Gone, Proxy, Lost) }

@@ -44,7 +44,7 @@ type gained struct {
 
 // tellTerms prints the terms by what was observed, which add up to the score, and those that the world explains badly.
 func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
-	healthy, terms := termsOf(a.job, nil), termsOf(a.job, faults)
+	healthy, terms := termsOf(a.world, nil), termsOf(a.world, faults)
 	var sums []gained
 	total := 0.0
 	for i := range terms {
@@ -54,7 +54,7 @@ func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
 			k = len(sums)
 			sums = append(sums, gained{what: what})
 		}
-		sums[k].n++
+		sums[k].n += int(terms[i].Of)
 		sums[k].total += terms[i].Nats - healthy[i].Nats
 		total += terms[i].Nats - healthy[i].Nats
 	}
@@ -65,20 +65,23 @@ func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
 	}
 	fmt.Fprintf(b, "  %+9.1f  how rare such faults are\n", priors(a.job, faults))
 	fmt.Fprintf(b, "  %9.1f  in all\n", total+priors(a.job, faults))
-	slices.SortStableFunc(terms, func(x, y Term) int { return cmp.Compare(x.Nats, y.Nats) })
-	bad := slices.IndexFunc(terms, func(t Term) bool { return t.Nats > unlikely })
-	if bad < 0 {
-		bad = len(terms)
+	n, bad, shown := int32(0), int32(0), terms[:0]
+	for _, t := range terms {
+		if n += t.Of; t.bad() {
+			bad, shown = bad+t.Of, append(shown, t)
+		}
 	}
-	fmt.Fprintf(b, "Left unexplained: %d of %d observations.\n", bad, len(terms))
-	for i := range terms[:min(bad, mostShown)] {
-		t := &terms[i]
+	slices.SortStableFunc(shown, func(x, y Term) int { return cmp.Compare(x.Nats, y.Nats) })
+	fmt.Fprintf(b, "Left unexplained: %d of %d observations.\n", bad, n)
+	for i := range shown[:min(len(shown), mostShown)] {
+		t := &shown[i]
 		fmt.Fprintf(b, "  %9.1f  %s: %s%s\n", t.Nats, a.job.Index.RankName(t.Node), name(t), where(a.job, t))
 	}
 }
 
-func termsOf(j *observe.Job, faults []Fault) (out []Term) {
-	(&World{job: j, Faults: faults}).Settle().Score(func(t Term) { out = append(out, t) })
+func termsOf(w *World, faults []Fault) (out []Term) {
+	w.become(faults)
+	w.each(func(t Term) { out = append(out, t) })
 	return out
 }
 

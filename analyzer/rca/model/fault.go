@@ -6,6 +6,7 @@ package model
 import (
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/observe"
 )
 
@@ -47,30 +48,80 @@ type Fault struct {
 	A, B int32
 }
 
-// World is a job in which these faults are wrong and nothing else.
-type World struct {
-	job    *observe.Job
-	Faults []Fault
+// kindSet has a bit for each kind.
+type kindSet uint32
+
+// What kinds of fault have in common.
+const (
+	stopsCalls kindSet = 1<<Absent | 1<<Stopped | 1<<Gone | 1<<Lost | 1<<Saving // The rank makes no more calls.
+	stopsGPU   kindSet = 1<<GPU | 1<<Starting                                   // Its GPU does nothing.
+	stopsProxy kindSet = 1<<Stopped | 1<<Gone | 1<<Proxy | 1<<Lost              // Its proxy moves nothing.
+)
+
+// plan is what all worlds of a job share.
+type plan struct {
+	*observe.Job
+	self   []int32           // All nodes.
+	back   [][]int32         // By part: parts with a flow to it, to which it has none.
+	ports  map[int32][]int32 // Nodes of each NIC.
+	silent map[int32][]int32 // Nodes of each source that does not answer.
+	known  []int32           // Nodes whose process's state is known,
+	ended  []int32           // and those of which it does not run. Of the others no fault that ends it is a candidate.
+	odd    [][]int32         // Of each operation whose members called different things, those whose call differs.
+}
+
+func newPlan(j *observe.Job) *plan {
+	d := &plan{Job: j, back: make([][]int32, len(j.Parts)), ports: map[int32][]int32{}, silent: map[int32][]int32{}}
+	for p := range j.Parts {
+		for _, f := range j.Parts[p].Flows {
+			if q := f.Peer; q >= 0 && !slices.ContainsFunc(j.Parts[q].Flows, func(f observe.Flow) bool { return f.Peer == int32(p) }) {
+				d.back[q] = append(d.back[q], int32(p))
+			}
+		}
+	}
+	for n := range j.Of {
+		d.self = append(d.self, int32(n))
+		if r := j.Index.Nodes[n].Rank; r != nil && r.State != rca.ProcessUnknown && j.Weight[n] > 0 {
+			if d.known = append(d.known, int32(n)); r.State != rca.ProcessRunning {
+				d.ended = append(d.ended, int32(n))
+			}
+		}
+		if j.Silent[n] {
+			d.silent[j.Group[n]] = append(d.silent[j.Group[n]], int32(n))
+		}
+		d.ports[j.Port[n]] = append(d.ports[j.Port[n]], int32(n))
+	}
+	for i := range j.Operations {
+		var odd []int32
+		for _, p := range j.Operations[i].Parts {
+			if j.Parts[p].Odd {
+				odd = append(odd, j.Parts[p].Node)
+			}
+		}
+		if len(odd) > 0 && j.Judged(&j.Operations[i]) {
+			d.odd = append(d.odd, odd)
+		}
+	}
+	return d
+}
+
+// at gives the nodes that a fault is at.
+func (d *plan) at(f Fault) []int32 {
+	switch f.Kind {
+	case Lost, Unseen:
+		return d.silent[d.Group[f.A]]
+	case NIC:
+		return d.ports[d.Port[f.A]]
+	case Liar:
+		if host := d.Index.Host(f.A); host != "" {
+			return d.Index.Mates[host]
+		}
+	}
+	return d.self[f.A : f.A+1]
 }
 
 // has reports whether one of the kinds of fault holds at a node.
-func (w *World) has(n int32, ks ...Kind) bool {
-	return slices.ContainsFunc(w.Faults, func(f Fault) bool { return slices.Contains(ks, f.Kind) && w.at(f, n) })
-}
-
-// at reports whether a fault is at a node.
-func (w *World) at(f Fault, n int32) bool {
-	j := w.job
-	switch f.Kind {
-	case Lost, Unseen:
-		return j.Silent[n] && j.Group[f.A] == j.Group[n]
-	case NIC:
-		return j.Port[f.A] == j.Port[n]
-	case Liar:
-		return f.A == n || j.Index.Host(n) != "" && j.Index.Host(f.A) == j.Index.Host(n)
-	}
-	return f.A == n
-}
+func (w *World) has(n int32, of kindSet) bool { return w.kinds[n]&of != 0 }
 
 // describe says what a fault is and where.
 func describe(j *observe.Job, f Fault) string {

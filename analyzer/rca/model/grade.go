@@ -3,11 +3,7 @@
 
 package model
 
-import (
-	"slices"
-
-	"github.com/culprit-project/culprit/analyzer/rca/observe"
-)
+import "github.com/culprit-project/culprit/analyzer/rca/observe"
 
 // way is what one end of a flow does.
 type way uint8
@@ -18,104 +14,118 @@ const (
 	frozen             // Its kernel may have begun, and does nothing any more.
 	outside            // It has not called the operation.
 	gone               // It has left the operation: it gave and took all.
+	manyWays
 )
 
-// ways lists what a part may be doing in this world.
-func (s *States) ways(p int32) (out []way) {
-	part := &s.w.job.Parts[p]
+// ways is the set of what a part may be doing in this world.
+func (w *World) ways(p int32) (set uint8) {
+	part, is := &w.Parts[p], w.parts[p]
 	if part.Seen == observe.Left {
-		return []way{gone}
+		return 1 << gone
 	}
 	unseen := part.Op == nil && part.Seen == observe.Unknown
-	if part.Op == nil && s.Calls[p] != Yes {
-		out = append(out, outside)
+	if part.Op == nil && is.calls != Yes {
+		set |= 1 << outside
 	}
-	if s.w.has(part.Node, GPU, Starting) && (part.Op != nil || unseen) {
-		return append(out, frozen)
+	if w.has(part.Node, stopsGPU) && (part.Op != nil || unseen) {
+		return set | 1<<frozen
 	}
-	if s.w.has(part.Node, Unseen) {
-		out = append(out, frozen)
+	if w.has(part.Node, 1<<Unseen) {
+		set |= 1 << frozen
 	}
 	if part.Seen == observe.Queued {
-		return []way{waits} // That is a term of its own, whether the world predicts it or not.
+		return 1 << waits // That is a term of its own, whether the world predicts it or not.
 	}
-	if (part.Op != nil || unseen) && s.Runs[p] != Yes {
-		out = append(out, waits)
+	if (part.Op != nil || unseen) && is.runs != Yes {
+		set |= 1 << waits
 	}
-	if s.Runs[p] != No {
-		out = append(out, runs)
+	if is.runs != No {
+		set |= 1 << runs
 	}
-	return out
+	return set
 }
 
-// expected is the letters that a flow shows: those that a world predicts, and those that it allows.
-type expected struct{ likely, possible []observe.Letter }
+// letters is a set of letters.
+type letters uint16
 
-func (e *expected) grade(l observe.Letter) float64 {
+// Letters of flows, as sets.
+const (
+	mute        letters = 1 << observe.Mute
+	unsent      letters = 1 << observe.Unsent
+	full        letters = 1 << observe.Full
+	undelivered letters = 1 << observe.Undelivered
+	starved     letters = 1 << observe.Starved
+	unflushed   letters = 1 << observe.Unflushed
+	unconsumed  letters = 1 << observe.Unconsumed
+	unposted    letters = 1 << observe.Unposted
+)
+
+// expected is the letters that a flow shows: those that a world predicts, and those that it allows.
+type expected struct{ likely, possible letters }
+
+func (e expected) grade(l observe.Letter) float64 {
 	switch {
-	case slices.Contains(e.likely, l):
+	case e.likely&(1<<l) != 0:
 		return likely
-	case slices.Contains(e.possible, l):
+	case e.possible&(1<<l) != 0:
 		return possible
 	}
 	return wrong
 }
 
-type letters = []observe.Letter
-
 // sends gives what a sender shows, by what it and its receiver do.
 func sends(from, to way, d death, in *observe.Operation) expected {
-	first := letters{observe.Mute, observe.Unposted} // What a sender shows before its first step.
+	first := mute | unposted // What a sender shows before its first step.
 	if in.Ring {
-		first = letters{observe.Unposted} // In a ring it has one to give.
+		first = unposted // In a ring it has one to give.
 	}
 	switch {
 	case from == waits || from == outside:
-		return expected{letters{observe.Mute, observe.Unposted}, nil}
+		return expected{mute | unposted, 0}
 	case from == frozen:
-		return expected{letters{observe.Mute, observe.Unsent, observe.Unposted}, letters{observe.Full}}
+		return expected{mute | unsent | unposted, full}
 	case d == wire:
-		return expected{letters{observe.Undelivered}, letters{observe.Full, observe.Unsent, observe.Mute, observe.Unposted}}
+		return expected{undelivered, full | unsent | mute | unposted}
 	case d == sender:
-		return expected{letters{observe.Full, observe.Mute, observe.Unposted}, letters{observe.Undelivered, observe.Unsent}}
+		return expected{full | mute | unposted, undelivered | unsent}
 	case d == receiver:
-		return expected{letters{observe.Full, observe.Undelivered}, letters{observe.Unsent, observe.Mute, observe.Unposted}}
+		return expected{full | undelivered, unsent | mute | unposted}
 	case to == outside:
-		return expected{letters{observe.Full}, letters{observe.Undelivered, observe.Unsent, observe.Mute, observe.Unposted}}
+		return expected{full, undelivered | unsent | mute | unposted}
 	case in.P2P && (to == waits || to == frozen):
-		return expected{letters{observe.Full, observe.Unsent}, letters{observe.Unposted}}
+		return expected{full | unsent, unposted}
 	case in.P2P: // It would go; but one kernel serves all peers of a group, and one of them may not answer.
-		return expected{nil, letters{observe.Unposted, observe.Mute}}
+		return expected{0, unposted | mute}
 	case to == waits || to == frozen:
-		return expected{letters{observe.Full, observe.Unsent}, first}
+		return expected{full | unsent, first}
 	case in.Ring:
-		return expected{letters{observe.Unsent}, letters{observe.Full, observe.Unposted}}
+		return expected{unsent, full | unposted}
 	}
-	return expected{letters{observe.Unsent, observe.Mute}, letters{observe.Full, observe.Unposted}}
+	return expected{unsent | mute, full | unposted}
 }
 
 // receives gives what a receiver shows, by what its sender and it do.
 func receives(from, to way, d death, in *observe.Operation) expected {
 	switch {
 	case d == wire:
-		return expected{letters{observe.Starved}, letters{observe.Unposted}}
+		return expected{starved, unposted}
 	case d == receiver:
-		return expected{letters{observe.Starved, observe.Unposted, observe.Unflushed}, letters{observe.Unconsumed}}
+		return expected{starved | unposted | unflushed, unconsumed}
 	case d == sender:
-		return expected{letters{observe.Starved}, letters{observe.Unposted, observe.Unconsumed}}
+		return expected{starved, unposted | unconsumed}
 	case from == waits || from == outside:
-		return expected{letters{observe.Starved}, letters{observe.Unposted}}
+		return expected{starved, unposted}
 	case from == frozen && (to == waits || to == frozen):
-		return expected{letters{observe.Starved, observe.Unconsumed}, letters{observe.Unposted}}
+		return expected{starved | unconsumed, unposted}
 	case from == frozen:
-		return expected{letters{observe.Starved}, letters{observe.Unposted}}
+		return expected{starved, unposted}
 	case to == waits || to == frozen:
 		if in.P2P || in.Ring || from == gone {
-			return expected{letters{observe.Unconsumed}, letters{observe.Unflushed, observe.Starved, observe.Unposted}}
+			return expected{unconsumed, unflushed | starved | unposted}
 		}
-		return expected{letters{observe.Unconsumed, observe.Starved}, letters{observe.Unflushed, observe.Unposted}}
+		return expected{unconsumed | starved, unflushed | unposted}
 	case in.P2P || from == gone:
-		return expected{nil, letters{observe.Unposted}}
+		return expected{0, unposted}
 	}
-	return expected{letters{observe.Starved}, letters{observe.Unconsumed, observe.Unposted}}
+	return expected{starved, unconsumed | unposted}
 }

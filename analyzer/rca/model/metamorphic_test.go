@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,37 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/model"
 )
-
-// recorded are incidents of jobs on the real NCCL library and on a real GPU.
-func recorded(t *testing.T) map[string]*kept.Record {
-	t.Helper()
-	out := map[string]*kept.Record{}
-	for _, set := range []string{"nccl", "gpu"} {
-		files, err := filepath.Glob(filepath.Join("../../offline/testdata", set, "*.tar.gz"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no incidents in %s: %v", set, err)
-		}
-		for _, path := range files {
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := kept.Read(f)
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[filepath.Base(path)] = r
-		}
-	}
-	return out
-}
 
 // copied gives evidence that shares nothing with the original.
 func copied(t *testing.T, ev *rca.Evidence) (out rca.Evidence) {
@@ -135,7 +105,7 @@ func TestIndependence(t *testing.T) {
 		}},
 	} {
 		t.Run(change.name, func(t *testing.T) {
-			for name, r := range recorded(t) {
+			for name, r := range model.Recorded(t) {
 				before := model.Analyze(copied(t, &r.Evidence), r.Options)
 				ev, opt := copied(t, &r.Evidence), r.Options
 				change.do(&ev, &opt)
@@ -163,7 +133,7 @@ func slower(times ...*time.Duration) {
 
 // The model is a function: it writes nothing that it is given, and says the same again.
 func TestPure(t *testing.T) {
-	for name, r := range recorded(t) {
+	for name, r := range model.Recorded(t) {
 		before, err := json.Marshal(r.Evidence)
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +155,7 @@ func TestPure(t *testing.T) {
 
 // A host that is not seen may make the answer wider or unknown. It never makes it another rank.
 func TestLessEvidence(t *testing.T) {
-	for name, r := range recorded(t) {
+	for name, r := range model.Recorded(t) {
 		all := model.Analyze(copied(t, &r.Evidence), r.Options)
 		for i := range r.Evidence.Ranks {
 			ev := copied(t, &r.Evidence)
@@ -211,7 +181,7 @@ var numbers = regexp.MustCompile(`(?m)^ +([-+]?\d+\.\d)  (?:\d+ × .*|how rare s
 // The terms that the explanation prints add up to the score that it prints.
 func TestTermsAddUp(t *testing.T) {
 	seen := 0
-	for name, r := range recorded(t) {
+	for name, r := range model.Recorded(t) {
 		text := model.Explain(r.Evidence, r.Options).Tell()
 		sum, all, n := 0.0, 0.0, 0
 		for _, m := range numbers.FindAllStringSubmatch(text, -1) {

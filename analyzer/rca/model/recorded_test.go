@@ -27,7 +27,7 @@ func TestRecorded(t *testing.T) {
 		}
 	}
 	named := 0
-	for file, r := range recorded(t) {
+	for file, r := range model.Recorded(t) {
 		v := model.Analyze(r.Evidence, r.Options)
 		want := truth[file[:len(file)-len(".tar.gz")]].Ranks
 		for _, c := range v.Culprits {

@@ -4,6 +4,7 @@
 package model
 
 import (
+	"math"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -31,175 +32,182 @@ type Term struct {
 	Flow int32 // Of the part; -1: the part itself.
 	Seen observe.Letter
 	Nats float64
-	Open bool // The world leaves open what is seen.
+	Open bool  // The world leaves open what is seen.
+	Of   int32 // Nodes that show it.
 }
 
-// Score adds up the log-likelihood of everything seen. Each observation is one term, and every world has the same terms.
-func (s *States) Score(each func(Term)) (sum float64) {
-	add := func(t Term) {
-		if t.Nats < lossy && s.unreliable(t) {
-			t.Nats = lossy
-		}
-		sum += t.Nats
-		if each != nil {
-			each(t)
-		}
+// bad reports whether a world explains an observation badly.
+func (t *Term) bad() bool { return t.Nats <= unlikely*float64(t.Of) }
+
+// fine is the unit of terms: sums of its multiples are exact.
+const fine = 1.0 / (1 << 20)
+
+// score is the log-likelihood of everything seen. Each observation is one term, and every world has the same terms.
+func (w *World) score() sum {
+	all := w.total
+	add := func(t Term) { all.nats += t.Nats }
+	w.processes(w.ended, add)
+	w.others(add)
+	return all
+}
+
+// each gives all terms of the score, with the number of nodes for which each stands.
+func (w *World) each(do func(Term)) {
+	for p := range w.Parts {
+		w.ofPart(int32(p), do)
 	}
-	s.scoreParts(add)
-	s.scoreProcesses(add)
-	s.scoreCalls(add)
-	s.scoreSources(add)
-	return sum
+	w.processes(w.known, do)
+	w.others(do)
 }
 
-// unreliable: what contradicts the world may be missing where records were dropped, and false where a host lies.
-func (s *States) unreliable(t Term) bool {
-	if s.w.has(t.Node, Liar) {
-		return true
+// rate rates the letters of a part anew.
+func (w *World) rate(p int32) {
+	var now sum
+	w.ofPart(p, func(t Term) {
+		now.nats += t.Nats
+		if t.Open {
+			now.open += t.Of
+		}
+	})
+	w.total.nats += now.nats - w.terms[p].nats
+	w.total.open += now.open - w.terms[p].open
+	w.terms[p] = now
+}
+
+// believed is what a term counts for: what contradicts the world may be missing where records were dropped, and false where a host lies.
+func (w *World) believed(n int32, what What, nats float64) float64 {
+	weight, lying := float64(w.Weight[n]), float64(w.lying[n])
+	nats = math.Round(nats/fine) * fine
+	if r := w.Index.Nodes[n].Rank; r != nil && r.Lost > 0 && what == OfPart {
+		lying = weight
 	}
-	r := s.w.job.Index.Nodes[t.Node].Rank
-	return r != nil && r.Lost > 0 && t.What == OfPart
+	return math.Round((weight-lying)*nats/fine+lying*max(nats, lossy)/fine) * fine
 }
 
-func (s *States) scoreParts(add func(Term)) {
-	j := s.w.job
-	for p := range j.Parts {
-		part := &j.Parts[p]
-		if !j.Operations[part.Operation].Still || part.Seen == observe.Left || part.Seen == observe.Unknown || part.Blank || part.Op != nil && !part.Still && !part.Moving {
-			continue
-		}
-		nats := s.kernel(int32(p))
-		if part.Seen == observe.NotCalled {
-			nats /= float64(j.Awaited[part.Node]) // That a rank makes no calls is one observation.
-		}
-		add(Term{Node: part.Node, Part: int32(p), Flow: -1, Seen: part.Seen, Nats: nats, Open: s.open(int32(p), -1)})
-		for k := range part.Flows {
-			f := &part.Flows[k]
-			add(Term{Node: part.Node, Part: int32(p), Flow: int32(k), Seen: f.Seen, Nats: s.flow(int32(p), f), Open: s.open(int32(p), f.Peer)})
-		}
+func (w *World) ofPart(p int32, add func(Term)) {
+	part := &w.Parts[p]
+	if w.Weight[part.Node] == 0 || !w.Operations[part.Operation].Still || part.Seen == observe.Left || part.Seen == observe.Unknown || part.Blank || part.Op != nil && !part.Still && !part.Moving {
+		return
+	}
+	nats := w.kernel(p)
+	if part.Seen == observe.NotCalled {
+		nats /= float64(w.Awaited[part.Node]) // That a rank makes no calls is one observation.
+	}
+	add(Term{Node: part.Node, Part: p, Flow: -1, Seen: part.Seen, Nats: w.believed(part.Node, OfPart, nats), Open: w.open(p, -1), Of: w.Weight[part.Node]})
+	for k := range part.Flows {
+		f := &part.Flows[k]
+		add(Term{Node: part.Node, Part: p, Flow: int32(k), Seen: f.Seen, Nats: w.believed(part.Node, OfPart, w.flow(p, f)), Open: w.open(p, f.Peer), Of: w.Weight[part.Node]})
 	}
 }
 
-func (s *States) scoreProcesses(add func(Term)) {
-	for n := range s.w.job.Index.Nodes {
-		r := s.w.job.Index.Nodes[n].Rank
-		if r == nil || r.State == rca.ProcessUnknown {
-			continue
-		}
-		ended := r.State == rca.ProcessGone || r.State == rca.ProcessExited
-		stopped := r.State == rca.ProcessStopped
+// others gives the terms that are no letters of an operation.
+func (w *World) others(add func(Term)) {
+	term := func(what What, n int32, nats float64) {
+		add(Term{What: what, Node: n, Part: -1, Flow: -1, Nats: w.believed(n, what, nats), Of: w.Weight[n]})
+	}
+	for _, odd := range w.odd {
 		nats := certain
-		if s.w.has(int32(n), Gone) == ended && s.w.has(int32(n), Stopped) == stopped {
-			nats = 0
+		if slices.ContainsFunc(odd, func(n int32) bool { return w.has(n, 1<<OtherCall) }) {
+			nats = likely
 		}
-		add(Term{What: OfProcess, Node: int32(n), Part: -1, Flow: -1, Nats: nats})
+		term(OfCall, odd[len(odd)-1], nats)
 	}
-}
-
-func (s *States) scoreCalls(add func(Term)) {
-	j := s.w.job
-	for i := range j.Operations {
-		nats, n := certain, int32(-1)
-		for _, p := range j.Operations[i].Parts {
-			if j.Parts[p].Odd {
-				n = j.Parts[p].Node
-				if s.w.has(n, OtherCall) {
-					nats = likely
-				}
-			}
-		}
-		if n >= 0 && j.Judged(&j.Operations[i]) {
-			add(Term{What: OfCall, Node: n, Part: -1, Flow: -1, Nats: nats})
-		}
-	}
-	for o := range j.Orders {
+	for o := range w.Orders {
 		nats := certain
-		for _, f := range s.w.Faults {
-			if f.Kind == Crossed && (slices.Contains(j.Orders[o].Odd, f.A) || slices.Contains(j.Orders[o].Rest, f.A) && j.Orders[o].Even()) {
+		for _, f := range w.Faults {
+			if f.Kind == Crossed && (slices.Contains(w.Orders[o].Odd, f.A) || slices.Contains(w.Orders[o].Rest, f.A) && w.Orders[o].Even()) {
 				nats = likely
 			}
 		}
-		add(Term{What: OfOrder, Node: j.Orders[o].Odd[0], Part: -1, Flow: -1, Nats: nats})
+		term(OfOrder, w.Orders[o].Odd[0], nats)
 	}
-}
-
-func (s *States) scoreSources(add func(Term)) {
-	j := s.w.job
-	for i := range j.Sources {
-		src := &j.Sources[i]
+	for i := range w.Sources {
+		src := &w.Sources[i]
 		nats := likely
-		switch lost := s.w.has(src.Nodes[0], Lost); {
+		switch lost := w.has(src.Nodes[0], 1<<Lost); {
 		case src.Fell == Maybe: // It may be either.
 			nats = possible
 		case lost != (src.Fell == Yes):
 			nats = wrong // An exporter fails at this very moment, or a host is lost and the job goes on.
 		}
-		add(Term{What: OfSource, Node: src.Nodes[0], Part: -1, Flow: -1, Nats: nats})
+		term(OfSource, src.Nodes[0], nats)
 	}
-	for _, f := range j.Facts {
+	for _, f := range w.Facts {
 		nats := unreported
-		for _, n := range f.Nodes {
-			if s.w.has(n, reports[f.Kind]...) {
-				nats = reported
-			}
+		if slices.ContainsFunc(f.Nodes, func(n int32) bool { return w.has(n, reports[f.Kind]) }) {
+			nats = reported
 		}
-		add(Term{What: OfFact, Node: f.Nodes[0], Part: -1, Flow: -1, Nats: nats})
+		term(OfFact, f.Nodes[0], nats)
+	}
+}
+
+// processes gives a term for each of these nodes, whose process's state is known.
+func (w *World) processes(nodes []int32, add func(Term)) {
+	for _, n := range nodes {
+		state := w.Index.Nodes[n].Rank.State
+		ended, stopped := state == rca.ProcessGone || state == rca.ProcessExited, state == rca.ProcessStopped
+		nats := certain
+		if w.has(n, 1<<Gone) == ended && w.has(n, 1<<Stopped) == stopped {
+			nats = 0
+		}
+		add(Term{What: OfProcess, Node: n, Part: -1, Flow: -1, Nats: w.believed(n, OfProcess, nats), Of: w.Weight[n]})
 	}
 }
 
 // reports has the faults that a host's report follows from. A process may die of its GPU's error.
-var reports = [...][]Kind{observe.DeadGPU: {GPU, Gone}, observe.DeadPort: {NIC}}
+var reports = [...]kindSet{observe.DeadGPU: 1<<GPU | 1<<Gone, observe.DeadPort: 1 << NIC}
 
 // open tells whether the world leaves open what this part or its peer does.
-func (s *States) open(p, peer int32) bool {
-	maybe := func(p int32) bool { return s.Calls[p] == Maybe || s.Runs[p] == Maybe }
+func (w *World) open(p, peer int32) bool {
+	maybe := func(p int32) bool { return w.parts[p].calls == Maybe || w.parts[p].runs == Maybe }
 	return maybe(p) || peer >= 0 && maybe(peer)
 }
 
 // kernel grades the letter of a part.
-func (s *States) kernel(p int32) float64 {
-	part := &s.w.job.Parts[p]
+func (w *World) kernel(p int32) float64 {
+	part, is := &w.Parts[p], w.parts[p]
 	switch {
-	case part.Seen == observe.NotCalled && s.Calls[p] == No:
+	case part.Seen == observe.NotCalled && is.calls == No:
 		return likely
-	case part.Seen == observe.NotCalled && s.Calls[p] == Maybe:
+	case part.Seen == observe.NotCalled && is.calls == Maybe:
 		return unlikely // Most programs call ahead.
 	case part.Seen == observe.NotCalled:
 		return wrong
-	case part.Moving && s.Ends[p] == No: // It may just have stopped. One clock tells of all ranks of a host.
-		return likely + (possible-likely)/float64(s.w.job.Moving[part.Node])
+	case part.Moving && is.ends == No: // It may just have stopped. One clock tells of all ranks of a host.
+		return likely + (possible-likely)/float64(w.Moving[part.Node])
 	case part.Moving:
 		return likely
-	case s.Ends[p] == Yes:
+	case is.ends == Yes:
 		return wrong // It should have ended.
-	case part.Seen == observe.Called, s.Runs[p] == Maybe, (part.Seen == observe.Inside) == (s.Runs[p] == Yes):
+	case part.Seen == observe.Called, is.runs == Maybe, (part.Seen == observe.Inside) == (is.runs == Yes):
 		return likely
 	}
 	return wrong
 }
 
 // flow grades the letter of a flow: the best of what its two ends may be doing.
-func (s *States) flow(p int32, f *observe.Flow) float64 {
-	j := s.w.job
-	part := &j.Parts[p]
+func (w *World) flow(p int32, f *observe.Flow) float64 {
+	part := &w.Parts[p]
 	switch {
 	case part.Moving || f.Seen == observe.Passed:
 		return likely
-	case s.Ends[p] == Yes:
+	case w.parts[p].ends == Yes:
 		return wrong // Data should have passed.
 	}
-	mine, theirs, deaths := s.ways(p), []way{runs}, []death{s.dead(p, f)}
+	mine, theirs, deaths := w.ways(p), uint8(1<<runs), uint8(1)<<w.dead(p, f)
 	if f.Peer >= 0 {
-		theirs = s.ways(f.Peer)
-		if s.w.has(j.Parts[f.Peer].Node, Unseen) {
-			deaths = append(deaths, sender, receiver, wire)
+		theirs = w.ways(f.Peer)
+		if w.has(w.Parts[f.Peer].Node, 1<<Unseen) {
+			deaths |= 1<<sender | 1<<receiver | 1<<wire
 		}
 	}
 	best := 2 * wrong // It fits nothing that its ends may be doing.
-	for _, m := range mine {
-		for _, t := range theirs {
-			for _, d := range deaths {
-				best = max(best, s.between(p, f, m, t, d))
+	for m := range manyWays {
+		for t := range manyWays {
+			for d := range manyDeaths {
+				if mine&(1<<m) != 0 && theirs&(1<<t) != 0 && deaths&(1<<d) != 0 {
+					best = max(best, w.between(p, f, m, t, d))
+				}
 			}
 		}
 	}
@@ -207,23 +215,23 @@ func (s *States) flow(p int32, f *observe.Flow) float64 {
 }
 
 // between grades the letter of a flow for what its two ends do.
-func (s *States) between(p int32, f *observe.Flow, mine, theirs way, d death) float64 {
+func (w *World) between(p int32, f *observe.Flow, mine, theirs way, d death) float64 {
 	from, to, of := mine, theirs, sends
 	if !f.Send {
 		from, to, of = theirs, mine, receives
 	}
-	want := of(from, to, d, &s.w.job.Operations[s.w.job.Parts[p].Operation])
+	want := of(from, to, d, &w.Operations[w.Parts[p].Operation])
 	g := want.grade(f.Seen)
-	if g == possible && d == alive && from == runs && to == runs && (f.Seen == observe.Full || f.Seen == observe.Unconsumed) && s.jam(p, f) {
+	if g == possible && d == alive && from == runs && to == runs && (f.Seen == observe.Full || f.Seen == observe.Unconsumed) && w.jam(p, f) {
 		return likely // The receiver passes it on where nobody sees.
 	}
 	return g
 }
 
 // jam tells whether the receiver of a flow hands on what it gets where nobody sees.
-func (s *States) jam(p int32, f *observe.Flow) bool {
+func (w *World) jam(p int32, f *observe.Flow) bool {
 	if !f.Send {
 		return f.Onward
 	}
-	return f.Peer >= 0 && slices.ContainsFunc(s.w.job.Parts[f.Peer].Flows, func(g observe.Flow) bool { return g.Onward && g.Peer == p })
+	return f.Peer >= 0 && slices.ContainsFunc(w.Parts[f.Peer].Flows, func(g observe.Flow) bool { return g.Onward && g.Peer == p })
 }

@@ -19,163 +19,302 @@ const (
 	Yes   = observe.Yes
 )
 
-// States is what a world does to each part: whether the rank calls it, whether its kernel begins, whether it ends.
-type States struct {
-	w                 *World
-	Calls, Runs, Ends []observe.Tri
-	nodes, operations []bool // That have to be looked at again.
+// state is what a world does to a part: whether the rank calls it, whether its kernel begins, whether it ends.
+type state struct{ calls, runs, ends observe.Tri }
+
+// World is a job in which some faults are wrong and nothing else. Faults are put in one after another and taken out in turn, so that a fault
+// costs what it changes and not the whole job.
+type World struct {
+	*plan
+	Faults []Fault
+	parts  []state
+	kinds  []kindSet // By node: the faults at it.
+	lying  []int32   // By node: how many of those that it stands for are on hosts that report what is false.
+
+	terms []sum // By part: what its letters are worth.
+	total sum
+
+	// What was changed since a fault was put in, so that it can be taken out.
+	marks      []mark
+	was        []saved
+	seen       []int32 // By part: the last change for which it was saved.
+	change     int32
+	nodes, ops []int32 // To be looked at again.
+	nodeDue    []bool
+	opDue      []bool
 }
 
-// Settle lets every rank go on as far as it can in this world. All parts begin as ended, and fall as what they need does not come.
-func (w *World) Settle() *States {
-	j := w.job
-	s := &States{w: w, Calls: allYes(len(j.Parts)), Runs: allYes(len(j.Parts)), Ends: allYes(len(j.Parts))}
-	s.nodes, s.operations = make([]bool, len(j.Of)), make([]bool, len(j.Operations))
+// sum is what some terms are worth together. Terms are multiples of a small unit, so that the order in which they are added does not matter.
+type sum struct {
+	nats float64
+	open int32 // Terms that the world leaves open.
+}
+
+// saved is a part before a change.
+type saved struct {
+	part  int32
+	state state
+	terms sum
+}
+
+// mark is where a change begins.
+type mark struct {
+	saved int
+	total sum
+}
+
+// newWorld gives the world in which nothing is wrong.
+func newWorld(j *observe.Job) *World {
+	n, m := len(j.Of), len(j.Parts)
+	w := &World{
+		plan: newPlan(j), parts: make([]state, m), kinds: make([]kindSet, n), lying: make([]int32, n), terms: make([]sum, m), seen: make([]int32, m),
+		nodeDue: make([]bool, n), opDue: make([]bool, len(j.Operations)),
+	}
+	for p := range w.parts {
+		w.parts[p] = state{Yes, Yes, Yes}
+	}
 	for p := range j.Parts {
 		if j.Parts[p].Midway {
-			s.Ends[p] = Maybe
-			s.nodes[j.Parts[p].Node] = true
+			w.lower(int32(p), state{Yes, Yes, Maybe})
+			w.look(j.Parts[p].Node)
 		}
 	}
-	for _, f := range w.Faults {
+	w.settle()
+	w.was = w.was[:0]
+	for p := range j.Parts {
+		w.rate(int32(p))
+	}
+	return w
+}
+
+// become takes out what faults there are and puts in others.
+func (w *World) become(faults []Fault) {
+	same := 0
+	for same < len(faults) && same < len(w.Faults) && faults[same] == w.Faults[same] {
+		same++
+	}
+	for len(w.Faults) > same {
+		w.pop()
+	}
+	for _, f := range faults[same:] {
+		w.push(f)
+	}
+}
+
+// push puts a fault in, and lets every rank go on as far as it can.
+func (w *World) push(f Fault) {
+	w.marks = append(w.marks, mark{len(w.was), w.total})
+	w.Faults = append(w.Faults, f)
+	w.change++
+	if f.Kind == Liar {
+		for _, n := range w.at(f) {
+			n = w.StandsFor(n)
+			w.lying[n]++
+			for _, p := range w.Of[n] {
+				w.keep(p)
+			}
+		}
+	} else {
+		w.take(f)
+		w.settle()
+	}
+	for _, s := range w.was[w.marks[len(w.marks)-1].saved:] {
+		w.rate(s.part)
+	}
+}
+
+// take marks what a fault is about.
+func (w *World) take(f Fault) {
+	for _, n := range w.at(f) {
+		w.kinds[n] |= 1 << f.Kind
+		w.touch(n)
+	}
+	switch {
+	case f.Kind == Ahead:
+		for _, p := range w.Operations[f.B].Parts {
+			w.touch(w.Parts[p].Node)
+		}
+	case f.Kind == Crossed:
+		for _, n := range slices.Concat(w.Orders[f.B].Odd, w.Orders[f.B].Rest) {
+			w.touch(n)
+		}
+	case f.B >= 0:
+		w.touch(f.B)
+	}
+}
+
+// pop takes out the fault that was put in last.
+func (w *World) pop() {
+	f := w.Faults[len(w.Faults)-1]
+	w.Faults = w.Faults[:len(w.Faults)-1]
+	for _, n := range w.at(f) {
 		if f.Kind == Liar {
-			continue
-		}
-		for n := range j.Of {
-			if w.at(f, int32(n)) {
-				s.touch(int32(n))
-			}
-		}
-		switch {
-		case f.Kind == Ahead:
-			for _, p := range j.Operations[f.B].Parts {
-				s.touch(j.Parts[p].Node)
-			}
-		case f.Kind == Crossed:
-			for _, n := range slices.Concat(j.Orders[f.B].Odd, j.Orders[f.B].Rest) {
-				s.touch(n)
-			}
-		case f.B >= 0:
-			s.touch(f.B)
+			w.lying[w.StandsFor(n)]--
+		} else if !slices.ContainsFunc(w.Faults, func(g Fault) bool { return g.Kind == f.Kind && slices.Contains(w.at(g), n) }) {
+			w.kinds[n] &^= 1 << f.Kind
 		}
 	}
-	for range mostRounds {
-		changed := false
-		for n := range s.nodes {
-			if s.nodes[n] {
-				s.nodes[n] = false
-				changed = s.callOn(int32(n)) || changed
-			}
-		}
-		for i := range s.operations {
-			if s.operations[i] {
-				s.operations[i] = false
-				changed = s.exchange(int32(i)) || changed
-			}
-		}
-		if !changed {
-			break
-		}
+	m := w.marks[len(w.marks)-1]
+	w.marks = w.marks[:len(w.marks)-1]
+	for _, s := range w.was[m.saved:] {
+		w.parts[s.part], w.terms[s.part] = s.state, s.terms
 	}
-	return s
+	w.was, w.total = w.was[:m.saved], m.total
+	w.change++ // What was saved before is no longer known to be.
 }
 
-func allYes(n int) []observe.Tri {
-	out := make([]observe.Tri, n)
-	for i := range out {
-		out[i] = Yes
+// keep saves a part before it changes, or before what a fault does to it is rated anew.
+func (w *World) keep(p int32) {
+	if w.seen[p] != w.change {
+		w.seen[p] = w.change
+		w.was = append(w.was, saved{p, w.parts[p], w.terms[p]})
 	}
-	return out
 }
 
-func (s *States) touch(n int32) {
-	s.nodes[n] = true
-	for _, p := range s.w.job.Of[n] {
-		s.operations[s.w.job.Parts[p].Operation] = true
+// lower lowers what becomes of a part, and reports whether that changes it.
+func (w *World) lower(p int32, to state) bool {
+	was := w.parts[p]
+	to = state{min(was.calls, to.calls), min(was.runs, to.runs), min(was.ends, to.ends)}
+	if to == was {
+		return false
+	}
+	w.keepFlows(p)
+	w.parts[p] = to
+	return true
+}
+
+// keepFlows saves a part and those that have a flow to it: what they show depends on it.
+func (w *World) keepFlows(p int32) {
+	w.keep(p)
+	for k := range w.Parts[p].Flows {
+		if q := w.Parts[p].Flows[k].Peer; q >= 0 {
+			w.keep(q)
+		}
+	}
+	for _, q := range w.back[p] {
+		w.keep(q)
+	}
+}
+
+// look has a node's calls looked at again.
+func (w *World) look(n int32) {
+	if !w.nodeDue[n] {
+		w.nodeDue[n] = true
+		w.nodes = append(w.nodes, n)
+	}
+}
+
+func (w *World) lookAtOperation(i int32) {
+	if !w.opDue[i] {
+		w.opDue[i] = true
+		w.ops = append(w.ops, i)
+	}
+}
+
+func (w *World) touch(n int32) {
+	w.look(n)
+	for _, p := range w.Of[n] {
+		w.keepFlows(p)
+		w.lookAtOperation(w.Parts[p].Operation)
+	}
+}
+
+// settle lets every rank go on as far as it can. All parts begin as ended, and fall as what they need does not come; since they only fall, the
+// order in which they are looked at does not matter.
+func (w *World) settle() {
+	for len(w.nodes)+len(w.ops) > 0 {
+		for len(w.nodes) > 0 {
+			n := w.nodes[len(w.nodes)-1]
+			w.nodes, w.nodeDue[n] = w.nodes[:len(w.nodes)-1], false
+			w.callOn(n)
+		}
+		if len(w.ops) > 0 {
+			i := w.ops[len(w.ops)-1]
+			w.ops, w.opDue[i] = w.ops[:len(w.ops)-1], false
+			w.exchange(i)
+		}
 	}
 }
 
 // callOn goes over one rank's calls in their order: kernels of one communicator run one after another, those of two may.
-func (s *States) callOn(n int32) (changed bool) {
-	j := s.w.job
-	list := j.Of[n]
-	inside := slices.ContainsFunc(list, func(p int32) bool { return j.Parts[p].Seen == observe.Inside && j.Parts[p].Still })
-	gpu, unseen, silenced := s.w.has(n, GPU, Starting), s.w.has(n, Unseen), s.w.has(n, Absent, Stopped, Gone, Lost, Saving)
+func (w *World) callOn(n int32) {
+	list := w.Of[n]
+	inside := slices.ContainsFunc(list, func(p int32) bool { return w.Parts[p].Seen == observe.Inside && w.Parts[p].Still })
+	gpu, unseen, silenced := w.has(n, stopsGPU), w.has(n, 1<<Unseen), w.has(n, stopsCalls)
 	for i, p := range list {
-		part := &j.Parts[p]
+		part := &w.Parts[p]
 		if part.Seen == observe.Left {
 			continue
 		}
-		calls, runs := Yes, Yes
+		calls, runs, ends := Yes, Yes, Yes
 		switch {
 		case part.Op != nil:
-		case silenced, slices.ContainsFunc(s.w.Faults, func(f Fault) bool { return f.Kind == Ahead && f.B == part.Operation }):
+		case silenced, slices.ContainsFunc(w.Faults, func(f Fault) bool { return f.Kind == Ahead && f.B == part.Operation }):
 			calls = No
 		case unseen:
 			calls = Maybe
 		}
-		if gpu || part.Hidden && s.blockedElsewhere(list, p, true) {
+		if gpu || part.Hidden && w.blockedElsewhere(list, p, true) {
 			runs = Maybe
 		}
-		if s.crossed(list[:i], part.Operation) {
+		if w.crossed(list[:i], part.Operation) {
 			runs = No
 		}
 		for _, q := range list[:i] {
-			s.behind(q, p, inside, &calls, &runs)
+			w.behind(q, p, inside, &calls, &runs)
 		}
-		if part.Op == nil && j.Silent[n] && calls == Yes && s.blockedElsewhere(list, p, false) {
+		if part.Op == nil && w.Silent[n] && calls == Yes && w.blockedElsewhere(list, p, false) {
 			calls = Maybe
 		}
-		held := part.Op != nil && job.IsP2P(part.Op) && s.heldByGroup(list, p) && s.Ends[p].Lower(Maybe)
-		called, ran := s.Calls[p].Lower(calls), s.Runs[p].Lower(min(runs, calls))
-		if held || called || ran {
-			changed, s.operations[part.Operation] = true, true
+		if part.Op != nil && job.IsP2P(part.Op) && w.heldByGroup(list, p) {
+			ends = Maybe
+		}
+		if w.lower(p, state{calls, min(runs, calls), ends}) {
+			w.lookAtOperation(part.Operation)
+			w.look(n) // Its other parts may depend on this one.
 		}
 	}
-	return changed
 }
 
 // behind lowers what a part p can do behind an earlier one of its rank.
-func (s *States) behind(q, p int32, inside bool, calls, runs *observe.Tri) {
-	j := s.w.job
-	earlier, part := &j.Parts[q], &j.Parts[p]
+func (w *World) behind(q, p int32, inside bool, calls, runs *observe.Tri) {
+	earlier, part := &w.Parts[q], &w.Parts[p]
 	switch {
-	case s.Ends[q] == Yes, earlier.Seen == observe.Left:
+	case w.parts[q].ends == Yes, earlier.Seen == observe.Left:
 	case earlier.Hidden && inside:
 		// A rank that is seen inside one operation is not held in another that is not seen.
 	case part.Op == nil && earlier.Op == nil && !earlier.Hidden:
 		// It has called neither.
 	case part.Op == nil:
 		*calls = min(*calls, Maybe) // The program may wait there.
-	case j.Operations[earlier.Operation].Comm == j.Operations[part.Operation].Comm && !mayBeGrouped(earlier, part):
-		*runs = min(*runs, s.Ends[q])
+	case w.Operations[earlier.Operation].Comm == w.Operations[part.Operation].Comm && !mayBeGrouped(earlier, part):
+		*runs = min(*runs, w.parts[q].ends)
 	default:
 		*runs = min(*runs, Maybe)
 	}
 }
 
 // heldByGroup: all of a group of sends and receives stay in its kernel until the last of them is done.
-func (s *States) heldByGroup(list []int32, p int32) bool {
-	j := s.w.job
-	part := &j.Parts[p]
+func (w *World) heldByGroup(list []int32, p int32) bool {
+	part := &w.Parts[p]
 	return slices.ContainsFunc(list, func(q int32) bool {
-		other := &j.Parts[q]
-		return q != p && s.Ends[q] != Yes && j.Operations[other.Operation].Comm == j.Operations[part.Operation].Comm && mayBeGrouped(other, part)
+		other := &w.Parts[q]
+		return q != p && w.parts[q].ends != Yes && w.Operations[other.Operation].Comm == w.Operations[part.Operation].Comm && mayBeGrouped(other, part)
 	})
 }
 
 // crossed: the operation is the later one at this rank of two that others called the other way round.
-func (s *States) crossed(earlier []int32, operation int32) bool {
-	for _, f := range s.w.Faults {
+func (w *World) crossed(earlier []int32, operation int32) bool {
+	for _, f := range w.Faults {
 		if f.Kind != Crossed {
 			continue
 		}
-		o := &s.w.job.Orders[f.B]
+		o := &w.Orders[f.B]
 		if operation != o.X && operation != o.Y {
 			continue
 		}
 		for _, q := range earlier {
-			if i := s.w.job.Parts[q].Operation; (i == o.X || i == o.Y) && i != operation {
+			if i := w.Parts[q].Operation; (i == o.X || i == o.Y) && i != operation {
 				return true
 			}
 		}
@@ -184,10 +323,10 @@ func (s *States) crossed(earlier []int32, operation int32) bool {
 }
 
 // blockedElsewhere: what is not seen may be behind what the rank is in. Nobody knows in what order a rank calls that was not seen.
-func (s *States) blockedElsewhere(list []int32, p int32, in bool) bool {
+func (w *World) blockedElsewhere(list []int32, p int32, in bool) bool {
 	for _, q := range list {
-		part := &s.w.job.Parts[q]
-		if q != p && s.Ends[q] != Yes && (!in || !part.Blank && (part.Seen == observe.Inside || part.Seen == observe.Called)) {
+		part := &w.Parts[q]
+		if q != p && w.parts[q].ends != Yes && (!in || !part.Blank && (part.Seen == observe.Inside || part.Seen == observe.Called)) {
 			return true
 		}
 	}

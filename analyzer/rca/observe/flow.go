@@ -27,7 +27,7 @@ func (j *Job) addFlows(p int32) {
 		if !ok {
 			i = len(part.Flows)
 			index[e] = i
-			part.Flows = append(part.Flows, Flow{Send: f.Send, Peer: j.peer(&j.Operations[part.Operation], f.Peer)})
+			part.Flows = append(part.Flows, Flow{Send: f.Send, Peer: j.peer(part.Operation, f.Peer)})
 		}
 		flow := &part.Flows[i]
 		flow.Seen = moreTelling(flow.Seen, flowLetter(f))
@@ -41,10 +41,10 @@ func sendsOn(o *rca.Op, channel int) bool {
 }
 
 // peer gives the part of a rank of the communicator; -1 none.
-func (j *Job) peer(in *Operation, commRank int) int32 {
-	c := &j.Index.Comms[in.Comm]
+func (j *Job) peer(operation int32, commRank int) int32 {
+	c := &j.Index.Comms[j.Operations[operation].Comm]
 	if commRank >= 0 && commRank < len(c.At) && c.At[commRank] >= 0 {
-		return in.PartOf(c.At[commRank])
+		return j.partOf(c.At[commRank], operation)
 	}
-	return in.PartOf(c.Unnamed)
+	return j.partOf(c.Unnamed, operation)
 }

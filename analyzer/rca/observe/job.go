@@ -46,12 +46,12 @@ type Operation struct {
 	Comm  int32   // Communicator, by its place in the index.
 	Parts []int32 // Places in Job.Parts.
 	P2P   bool    // A send or a receive.
+	Size  int     // Ranks that are in it or could be.
 	Root  int32   // Part of the root that all data comes from; -1 none.
 	Ring  bool    // Each member gives its first step without having received any.
 	Still bool    // One of its parts is.
 	// Differ: its members called different things. They cannot get on in it, whether an end of it is seen or not.
 	Differ bool
-	at     map[int32]int32
 }
 
 // Job is the evidence as letters. It is not written after Read returns.
@@ -60,6 +60,7 @@ type Job struct {
 	Parts      []Part
 	Operations []Operation
 	Of         [][]int32 // By node: its parts, in the order of its calls.
+	Weight     []int32   // By node: how many it stands for, itself included; 0: another stands for it, and it has no parts.
 	Silent     []bool    // By node: no source shows it.
 	Group      []int32   // By node: the source that would have shown it, a place in Sources; -1 none is known.
 	Sources    []Source  // That do not answer and would have shown a rank.
@@ -68,6 +69,8 @@ type Job struct {
 	Moving     []int32   // By node: the parts in stalled operations that move by the clock of its host.
 	Facts      []Fact
 	Orders     []Order
+	crowd      []int32   // By node: the crowd that it is of, -1 none.
+	crowds     [][]int32 // Nodes that nothing tells apart. The second stands for all but the first.
 }
 
 // HostFault is a kind of hardware fault that hosts report.
@@ -120,17 +123,16 @@ func (o *Order) Even() bool { return len(o.Odd) == len(o.Rest) }
 func Read(ev rca.Evidence, opt rca.Options) *Job {
 	x := job.NewIndex(&ev, opt.WithDefaults())
 	n := len(x.Nodes)
-	j := &Job{Index: x, Of: make([][]int32, n), Silent: make([]bool, n), Group: make([]int32, n), Port: make([]int32, n), Awaited: make([]int32, n), Moving: make([]int32, n)}
+	j := &Job{
+		Index: x, Of: make([][]int32, n), Silent: make([]bool, n), Group: make([]int32, n), Port: make([]int32, n), Awaited: make([]int32, n),
+		Moving: make([]int32, n), Weight: make([]int32, n), crowd: make([]int32, n),
+	}
 	j.addOperations()
 	j.addHidden()
 	j.readSources()
 	j.trustBlanks()
 	for i := range j.Operations {
-		in := &j.Operations[i]
-		in.at = make(map[int32]int32, len(in.Parts))
-		for _, p := range in.Parts {
-			in.at[j.Parts[p].Node] = p
-		}
+		j.Operations[i].Size = len(j.Operations[i].Parts)
 	}
 	for p := range j.Parts {
 		part := &j.Parts[p]
@@ -138,6 +140,8 @@ func Read(ev rca.Evidence, opt rca.Options) *Job {
 			j.Awaited[part.Node]++
 		}
 		j.Of[part.Node] = append(j.Of[part.Node], int32(p))
+	}
+	for p := range j.Parts {
 		j.addFlows(int32(p))
 	}
 	for n := range j.Of {
@@ -145,6 +149,7 @@ func Read(ev rca.Evidence, opt rca.Options) *Job {
 	}
 	j.countMoving()
 	j.findOrders()
+	j.gather()
 	return j
 }
 
@@ -193,10 +198,14 @@ func (j *Job) Blind() bool {
 	return blank
 }
 
-// PartOf gives the part of a node in an operation; -1 none.
-func (in *Operation) PartOf(node int32) int32 {
-	if p, ok := in.at[node]; ok {
-		return p
+// partOf gives the part of a node in an operation; -1 none.
+func (j *Job) partOf(node, operation int32) int32 {
+	if node >= 0 {
+		for _, p := range j.Of[node] {
+			if j.Parts[p].Operation == operation {
+				return p
+			}
+		}
 	}
 	return -1
 }

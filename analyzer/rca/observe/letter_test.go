@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 // A flow shows the step nearest to its end at which data stays.
@@ -83,9 +84,37 @@ func TestRead(t *testing.T) {
 		if len(j.Operations) != 1 || !j.Operations[0].Still {
 			t.Fatalf("%s: operations %+v", name, j.Operations)
 		}
-		p := j.Operations[0].PartOf(1)
+		p := j.partOf(1, 0)
 		if p < 0 || j.Parts[p].Seen != c.want || j.Silent[1] != c.silent {
 			t.Errorf("%s: part %d of %+v, silent %v; want %s", name, p, j.Parts, j.Silent, c.want)
 		}
+	}
+}
+
+// Ranks that show the same are read once: one of them may have a fault, and another stands for the rest. A rank that shows anything else stays
+// by itself.
+func TestGather(t *testing.T) {
+	ev, _ := rcatest.BigHang(128)
+	j := Read(ev, rca.Options{})
+	total, alone := int32(0), 0
+	for n := range j.Of {
+		total += j.Weight[n]
+		for _, p := range j.Of[n] {
+			for _, q := range j.Operations[j.Parts[p].Operation].Parts {
+				if j.Weight[j.Parts[q].Node] == 0 {
+					t.Fatalf("node %d stands for no one and is in an operation", j.Parts[q].Node)
+				}
+			}
+		}
+		if j.Weight[n] == 1 && len(j.Alike(int32(n))) == 1 {
+			alone++
+		}
+	}
+	// 112 of them are in the operation of all and show no more. The other 16 are the stage of the one that holds them up.
+	if total != 128 || alone != 16 {
+		t.Errorf("%d nodes are counted, want 128; %d are alone, want 16", total, alone)
+	}
+	if rest := j.StandsFor(j.Alike(127)[2]); j.Weight[rest] != 111 {
+		t.Errorf("one node stands for %d, want 111", j.Weight[rest])
 	}
 }
