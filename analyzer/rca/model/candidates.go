@@ -46,14 +46,14 @@ func candidates(w *World) (out []Fault) {
 	}
 	for o := range j.Orders {
 		of := j.Orders[o].Odd
-		if j.Orders[o].Even() {
+		if j.Orders[o].Tie {
 			of = slices.Concat(of, j.Orders[o].Rest)
 		}
 		for _, n := range of {
 			out = append(out, Fault{Crossed, n, int32(o)})
 		}
 	}
-	out = append(out, aheads(j)...)
+	out = append(out, aheads(w)...)
 	for w := range wires {
 		out = append(out, w)
 	}
@@ -63,22 +63,11 @@ func candidates(w *World) (out []Fault) {
 	return out
 }
 
-// aheads lists the operations that one member has called and several seen ones have not.
-func aheads(j *observe.Job) (out []Fault) {
-	for i := range j.Operations {
-		in, missing := int32(-1), 0
-		for _, p := range j.Operations[i].Parts {
-			switch part := &j.Parts[p]; {
-			case part.Seen == observe.NotCalled:
-				missing++
-			case part.Op == nil || in >= 0:
-				missing = -len(j.Parts)
-			default:
-				in = part.Node
-			}
-		}
-		if missing > 1 {
-			out = append(out, Fault{Ahead, in, int32(i)})
+// aheads lists the ranks that are ahead of all others of a communicator, with the first operation that the others have not called.
+func aheads(w *World) (out []Fault) {
+	for i, n := range w.sole {
+		if n >= 0 && !slices.ContainsFunc(out, func(f Fault) bool { return f.A == n && w.Operations[f.B].Comm == w.Operations[i].Comm }) {
+			out = append(out, Fault{Ahead, n, int32(i)})
 		}
 	}
 	return out
@@ -103,7 +92,7 @@ func oddnessOf(j *observe.Job, n int32, wires map[Fault]bool) (odd oddness) {
 	if r := j.Index.Nodes[n].Rank; r != nil && (r.State == rca.ProcessStopped || r.State == rca.ProcessGone) {
 		odd = proven
 	}
-	in := slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still || j.Parts[p].Hidden })
+	in := slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still })
 	for _, p := range j.Of[n] {
 		part := &j.Parts[p]
 		if !j.Operations[part.Operation].Still && !part.Blank {

@@ -65,6 +65,7 @@ type plan struct {
 	back   [][]int32         // By part: parts with a flow to it, to which it has none.
 	ports  map[int32][]int32 // Nodes of each NIC.
 	silent map[int32][]int32 // Nodes of each source that does not answer.
+	sole   []int32           // By operation: the one rank that has called it where several seen ones have not; -1 none.
 	known  []int32           // Nodes whose process's state is known,
 	ended  []int32           // and those of which it does not run. Of the others no fault that ends it is a candidate.
 	odd    [][]int32         // Of each operation whose members called different things, those whose call differs.
@@ -92,6 +93,7 @@ func newPlan(j *observe.Job) *plan {
 		d.ports[j.Port[n]] = append(d.ports[j.Port[n]], int32(n))
 	}
 	for i := range j.Operations {
+		d.sole = append(d.sole, soleCaller(j, &j.Operations[i]))
 		var odd []int32
 		for _, p := range j.Operations[i].Parts {
 			if j.Parts[p].Odd {
@@ -103,6 +105,25 @@ func newPlan(j *observe.Job) *plan {
 		}
 	}
 	return d
+}
+
+// soleCaller gives the one rank that has called an operation where several seen ones have not; -1 none.
+func soleCaller(j *observe.Job, in *observe.Operation) int32 {
+	at, missing := int32(-1), int32(0)
+	for _, p := range in.Parts {
+		switch part := &j.Parts[p]; {
+		case part.Seen == observe.NotCalled:
+			missing += j.Weight[part.Node]
+		case part.Op == nil || at >= 0:
+			return -1
+		default:
+			at = part.Node
+		}
+	}
+	if missing < 2 {
+		return -1
+	}
+	return at
 }
 
 // at gives the nodes that a fault is at.

@@ -107,6 +107,8 @@ func sends(from, to way, d death, in *observe.Operation) expected {
 // receives gives what a receiver shows, by what its sender and it do.
 func receives(from, to way, d death, in *observe.Operation) expected {
 	switch {
+	case d == wire && (to == waits || to == frozen): // Data may have come before.
+		return expected{starved, unposted | unconsumed}
 	case d == wire:
 		return expected{starved, unposted}
 	case d == receiver:

@@ -9,25 +9,34 @@ package model
 // What a letter is worth: how often it is seen where a world predicts it, allows it, or rules it out. A letter that is ruled out is still
 // seen, because counters are read one after another and programs do what the model does not know.
 const (
-	likely   = -0.1 // Nine in ten.
-	possible = -1.6 // One in five.
-	unlikely = -2.5 // One in twelve.
-	wrong    = -4.6 // One in a hundred.
-	certain  = -9.0 // A process's state and a rank's calls are recorded where they happen: one in ten thousand is false.
-	lossy    = -2.3 // Floor at a rank whose source dropped records: a tenth of them, as the harm records-10 of the scorecard does.
+	likely   = -0.1     // Nine in ten.
+	possible = -1.6     // One in five.
+	unlikely = -2.5     // One in twelve.
+	wrong    = -4.6     // One in a hundred.
+	certain  = -16.0    // A process's state and a rank's calls are recorded where they happen: none in millions is false.
+	lossy    = unlikely // Floor at a rank whose source dropped records: a tenth of them, as the harm records-10 of the scorecard does.
 
-	reported   = -1.6 // A host reports the fault that stopped its component in one of five cases,
-	unreported = -7.0 // and a fault that stopped nothing once in a thousand.
+	reported   = possible // A host reports the fault that stopped its component in one of five cases,
+	unreported = seldom   // and a fault that stopped nothing once in a thousand.
+	chance     = rare     // A source falls silent within the very minute in which the job stops, for a reason of its own.
 )
 
-// How much rarer than nothing a fault of each kind is. A fault has to explain more than that. The order is meant, not the value.
+// How much rarer than nothing a fault is. A fault has to explain more than that. The order is meant, not the value.
+const (
+	harmless = -5.0
+	usual    = -6.0
+	seldom   = -7.0
+	rare     = -8.0
+	rarest   = -9.0
+)
+
 var prior = [kinds]float64{
-	Absent: -6, Stopped: -6, Gone: -6, GPU: -6, Proxy: -8, NIC: -7, Wire: -8, OtherCall: -7, Lost: -7, Unseen: -7, Ahead: -8, Crossed: -8,
-	Saving: -5, Starting: -5, Liar: -9,
+	Absent: usual, Stopped: usual, Gone: usual, GPU: usual, Proxy: rare, NIC: seldom, Wire: rare, OtherCall: seldom, Lost: seldom, Unseen: seldom,
+	Ahead: rare, Crossed: rare, Saving: harmless, Starting: harmless, Liar: rarest,
 }
 
 const (
-	another = -8.0 // Two faults begin at once in one of three thousand jobs that stand still.
+	another = rare // Two faults begin at once in one of three thousand jobs that stand still.
 	beside  = 13.0 // A NIC that ranks of a host share is one fault: this takes back another, and most of the prior.
 
 	// What an open term takes off between worlds that are near each other. It is no reason to assume one more fault.
@@ -44,9 +53,9 @@ const (
 
 // Bounds of the search and of the answer.
 const (
-	mostFaults = 3  // Faults that are looked for.
-	mostPasses = 2  // Over the faults that were found, to put better ones in their place.
-	mostRanks  = 8  // A place is named up to so many ranks: the GPUs of a host.
-	mostNodes  = 64 // Nodes that are candidates, those first that their neighbours explain least.
-	mostRounds = 64 // Rounds of Settle. A chain of waiting takes one for each pipeline stage.
+	mostFaults = 3   // Faults that are looked for.
+	mostPasses = 2   // Over the faults that were found, to put better ones in their place.
+	mostRanks  = 8   // A place is named up to so many ranks: the GPUs of a host.
+	mostNodes  = 256 // Nodes that are candidates, those first that their neighbours explain least.
+	mostRounds = 64  // Rounds of Settle. A chain of waiting takes one for each pipeline stage.
 )

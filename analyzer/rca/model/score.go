@@ -113,11 +113,12 @@ func (w *World) others(add func(Term)) {
 		term(OfCall, odd[len(odd)-1], nats)
 	}
 	for o := range w.Orders {
-		nats := certain
-		for _, f := range w.Faults {
-			if f.Kind == Crossed && (slices.Contains(w.Orders[o].Odd, f.A) || slices.Contains(w.Orders[o].Rest, f.A) && w.Orders[o].Even()) {
-				nats = likely
-			}
+		nats, odd := certain, w.Orders[o].Odd
+		if w.Orders[o].Tie {
+			odd = slices.Concat(odd, w.Orders[o].Rest)
+		}
+		if slices.ContainsFunc(odd, func(n int32) bool { return w.has(n, 1<<Crossed|1<<OtherCall) }) {
+			nats = likely // A rank that left out a call is one short, and seems to have called the next operation too late.
 		}
 		term(OfOrder, w.Orders[o].Odd[0], nats)
 	}
@@ -128,7 +129,7 @@ func (w *World) others(add func(Term)) {
 		case src.Fell == Maybe: // It may be either.
 			nats = possible
 		case lost != (src.Fell == Yes):
-			nats = wrong // An exporter fails at this very moment, or a host is lost and the job goes on.
+			nats = chance // An exporter fails at this very moment, or a host is lost and the job goes on.
 		}
 		term(OfSource, src.Nodes[0], nats)
 	}
@@ -228,10 +229,23 @@ func (w *World) between(p int32, f *observe.Flow, mine, theirs way, d death) flo
 	return g
 }
 
-// jam tells whether the receiver of a flow hands on what it gets where nobody sees.
+// jam tells whether the receiver of a flow does not hand on what it gets: where nobody sees, or to a rank that does not take it.
 func (w *World) jam(p int32, f *observe.Flow) bool {
-	if !f.Send {
-		return f.Onward
+	at, from := p, f.Peer
+	if f.Send {
+		at, from = f.Peer, p
 	}
-	return f.Peer >= 0 && slices.ContainsFunc(w.Parts[f.Peer].Flows, func(g observe.Flow) bool { return g.Onward && g.Peer == p })
+	if at < 0 {
+		return false
+	}
+	stays, full := !f.Send, false
+	for _, g := range w.Parts[at].Flows {
+		mine := !g.Send && g.Peer == from
+		if mine && g.Onward {
+			return true
+		}
+		stays = stays || mine && g.Seen == observe.Unconsumed
+		full = full || g.Send && g.Seen == observe.Full
+	}
+	return stays && full
 }

@@ -42,6 +42,7 @@ type World struct {
 	nodes, ops []int32 // To be looked at again.
 	nodeDue    []bool
 	opDue      []bool
+	ahead      []int32 // Room for the queue of one rank.
 }
 
 // sum is what some terms are worth together. Terms are multiples of a small unit, so that the order in which they are added does not matter.
@@ -228,7 +229,7 @@ func (w *World) settle() {
 			w.nodes, w.nodeDue[n] = w.nodes[:len(w.nodes)-1], false
 			w.callOn(n)
 		}
-		if len(w.ops) > 0 {
+		for len(w.ops) > 0 {
 			i := w.ops[len(w.ops)-1]
 			w.ops, w.opDue[i] = w.ops[:len(w.ops)-1], false
 			w.exchange(i)
@@ -240,6 +241,8 @@ func (w *World) settle() {
 func (w *World) callOn(n int32) {
 	list := w.Of[n]
 	inside := slices.ContainsFunc(list, func(p int32) bool { return w.Parts[p].Seen == observe.Inside && w.Parts[p].Still })
+	first := queue{list: w.ahead[:0]}
+	defer func() { w.ahead = first.list }()
 	gpu, unseen, silenced := w.has(n, stopsGPU), w.has(n, 1<<Unseen), w.has(n, stopsCalls)
 	for i, p := range list {
 		part := &w.Parts[p]
@@ -249,7 +252,7 @@ func (w *World) callOn(n int32) {
 		calls, runs, ends := Yes, Yes, Yes
 		switch {
 		case part.Op != nil:
-		case silenced, slices.ContainsFunc(w.Faults, func(f Fault) bool { return f.Kind == Ahead && f.B == part.Operation }):
+		case silenced, w.leftBehind(part.Operation):
 			calls = No
 		case unseen:
 			calls = Maybe
@@ -260,37 +263,62 @@ func (w *World) callOn(n int32) {
 		if w.crossed(list[:i], part.Operation) {
 			runs = No
 		}
-		for _, q := range list[:i] {
-			w.behind(q, p, inside, &calls, &runs)
-		}
+		first.hold(w, p, &calls, &runs)
 		if part.Op == nil && w.Silent[n] && calls == Yes && w.blockedElsewhere(list, p, false) {
 			calls = Maybe
 		}
 		if part.Op != nil && job.IsP2P(part.Op) && w.heldByGroup(list, p) {
 			ends = Maybe
 		}
+		if ends < w.parts[p].ends {
+			w.look(n) // Those before it may be of its group, too.
+		}
 		if w.lower(p, state{calls, min(runs, calls), ends}) {
 			w.lookAtOperation(part.Operation)
-			w.look(n) // Its other parts may depend on this one.
+		}
+		if w.parts[p].ends != Yes && !(part.Hidden && inside) { // A rank that is seen inside one operation is not held in another that is not seen.
+			first.add(w, p)
 		}
 	}
 }
 
-// behind lowers what a part p can do behind an earlier one of its rank.
-func (w *World) behind(q, p int32, inside bool, calls, runs *observe.Tri) {
-	earlier, part := &w.Parts[q], &w.Parts[p]
-	switch {
-	case w.parts[q].ends == Yes, earlier.Seen == observe.Left:
-	case earlier.Hidden && inside:
-		// A rank that is seen inside one operation is not held in another that is not seen.
-	case part.Op == nil && earlier.Op == nil && !earlier.Hidden:
-		// It has called neither.
-	case part.Op == nil:
-		*calls = min(*calls, Maybe) // The program may wait there.
-	case w.Operations[earlier.Operation].Comm == w.Operations[part.Operation].Comm && !mayBeGrouped(earlier, part):
-		*runs = min(*runs, w.parts[q].ends)
-	default:
-		*runs = min(*runs, Maybe)
+// leftBehind reports whether only a rank that is ahead of the others has called an operation.
+func (w *World) leftBehind(operation int32) bool {
+	return slices.ContainsFunc(w.Faults, func(f Fault) bool {
+		return f.Kind == Ahead && w.sole[operation] == f.A && w.Operations[operation].Comm == w.Operations[f.B].Comm
+	})
+}
+
+// queue is what a rank has called and not ended, up to some place in the order of its calls.
+type queue struct {
+	list []int32
+	some bool // Of them, some are called, or may be.
+}
+
+func (q *queue) add(w *World, p int32) {
+	q.list = append(q.list, p)
+	q.some = q.some || w.Parts[p].Op != nil || w.Parts[p].Hidden
+}
+
+// hold lowers what a part can do behind the earlier ones.
+func (q *queue) hold(w *World, p int32, calls, runs *observe.Tri) {
+	part := &w.Parts[p]
+	if part.Op == nil {
+		if q.some {
+			*calls = min(*calls, Maybe) // The program may wait there.
+		}
+		return
+	}
+	for _, e := range q.list {
+		earlier := &w.Parts[e]
+		if w.Operations[earlier.Operation].Comm == w.Operations[part.Operation].Comm && !mayBeGrouped(earlier, part) {
+			*runs = min(*runs, w.parts[e].ends)
+		} else {
+			*runs = min(*runs, Maybe)
+		}
+		if *runs == No {
+			return
+		}
 	}
 }
 

@@ -4,6 +4,8 @@
 package observe
 
 import (
+	"slices"
+
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
@@ -47,6 +49,9 @@ func position(c *job.Comm, o *rca.Op, m *rca.Membership) Letter {
 		return Unknown
 	}
 	called, number := m.Called, o.Number
+	if len(m.InFlight) > mostAhead && slices.ContainsFunc(m.InFlight, func(p rca.Op) bool { return p.Number == number && p.Func == o.Func }) {
+		return Unknown // It is in it, and was not read.
+	}
 	if c.P2P {
 		n, ok := m.FuncCalled[o.Func]
 		if !ok {
@@ -75,7 +80,7 @@ func (j *Job) otherEnd(c *job.Comm, p *Part, m *job.Member) Letter {
 	if k := c.Find(p.Node); k != nil {
 		me = int(k.CommRank)
 	}
-	last := int64(-1)
+	last, in := int64(-1), false
 	for _, list := range [][]rca.Op{m.Membership.Recent, m.Membership.InFlight} {
 		for k := range list {
 			if o := &list[k]; o.Func == fn && o.Peer == me {
@@ -83,7 +88,13 @@ func (j *Job) otherEnd(c *job.Comm, p *Part, m *job.Member) Letter {
 			}
 		}
 	}
+	for k := range m.Membership.InFlight {
+		o := &m.Membership.InFlight[k]
+		in = in || o.Func == fn && o.Peer == me && o.Seq == p.Op.Seq
+	}
 	switch n, ok := m.Membership.FuncCalled[fn]; {
+	case in: // It was not read.
+		return Unknown
 	case last >= p.Op.Seq:
 		return Left
 	case last >= 0, ok && n <= p.Op.Seq, !ok && m.Membership.Called == 0:

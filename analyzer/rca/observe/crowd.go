@@ -35,7 +35,7 @@ func (j *Job) gather() {
 	}
 	less := false
 	for _, crowd := range crowds {
-		if len(crowd) < crowded {
+		if len(crowd) <= 2 {
 			continue
 		}
 		for _, n := range crowd {
@@ -55,9 +55,6 @@ func (j *Job) gather() {
 		in.Parts = slices.DeleteFunc(in.Parts, func(p int32) bool { return j.Weight[j.Parts[p].Node] == 0 })
 	}
 }
-
-// crowded is how many nodes are a crowd: two stay of any.
-const crowded = 3
 
 // apart marks the nodes that something beside their operations tells from others.
 func (j *Job) apart() []bool {

@@ -114,10 +114,8 @@ func (j *Job) Reports(n int32, kind HostFault) bool {
 type Order struct {
 	X, Y      int32
 	Odd, Rest []int32 // Nodes; Odd has no more of them than Rest.
+	Tie       bool    // Nothing tells which of the two orders is wrong.
 }
-
-// Even reports whether nothing tells which of the two orders is wrong.
-func (o *Order) Even() bool { return len(o.Odd) == len(o.Rest) }
 
 // Read turns evidence into letters. It writes nothing that the evidence holds.
 func Read(ev rca.Evidence, opt rca.Options) *Job {

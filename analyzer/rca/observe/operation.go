@@ -13,7 +13,7 @@ import (
 )
 
 // mostAhead bounds the operations of one rank on one communicator that are read, unless they have flows. What waits far behind others on
-// its stream shows no more than they do.
+// its stream shows no more than they do; of those whose end is not seen, the last ones show how far the rank has come.
 const mostAhead = 8
 
 // midway: an operation makes progress if it moved within this part of its age. Times of any scale then mean the same.
@@ -71,7 +71,12 @@ func (j *Job) addInFlight(c int32, m *job.Member, at map[identity]int32) {
 	for k := range m.Membership.InFlight {
 		o := &m.Membership.InFlight[k]
 		id, ok := j.identify(c, m, o)
-		if !ok || o.State == rca.OpLeft || k >= mostAhead && len(o.Flows) == 0 {
+		blank := endUnseen(r, m.Membership, o)
+		place := k
+		if blank {
+			place = min(k, len(m.Membership.InFlight)-1-k)
+		}
+		if !ok || o.State == rca.OpLeft || place >= mostAhead && len(o.Flows) == 0 {
 			continue
 		}
 		i, ok := at[id]
@@ -87,7 +92,7 @@ func (j *Job) addInFlight(c int32, m *job.Member, at map[identity]int32) {
 		if since < 0 {
 			since = o.Age
 		}
-		p := Part{Node: m.Node, Operation: i, Op: o, Age: o.Age, Seen: kernelLetter(r, m.Membership, o), Blank: endUnseen(r, m.Membership, o)}
+		p := Part{Node: m.Node, Operation: i, Op: o, Age: o.Age, Seen: kernelLetter(r, m.Membership, o), Blank: blank}
 		p.Still = !p.Blank && !progress && (since < 0 || since >= after)
 		p.Moving = !p.Blank && since >= 0 && since < after
 		p.Midway = p.Moving && p.Seen == Inside && since < o.Age/midway
