@@ -20,7 +20,7 @@ func (w *World) exchange(i int32) {
 	rooted := in.Root >= 0 && w.gives(in.Root) == Yes
 	for _, p := range in.Parts {
 		part := &w.Parts[p]
-		if part.Seen == observe.Left {
+		if part.Seen == observe.Left || w.idle[p] {
 			continue
 		}
 		ends := min(w.parts[p].runs, worst)
@@ -39,13 +39,14 @@ func (w *World) exchange(i int32) {
 // worst is what the member gives that gives least; No where their calls cannot meet, or data does not pass.
 func (w *World) worst(in *observe.Operation) observe.Tri {
 	worst := Yes
+	deadly := slices.ContainsFunc(w.Faults, func(f Fault) bool { return 1<<f.Kind&stopsFlows != 0 })
 	for _, p := range in.Parts {
 		part := &w.Parts[p]
 		if part.Odd && w.has(part.Node, 1<<OtherCall) {
 			return No
 		}
 		for k := range part.Flows {
-			if w.dead(p, &part.Flows[k]) != alive {
+			if deadly && w.dead(p, &part.Flows[k]) != alive {
 				return No
 			}
 		}
@@ -81,7 +82,6 @@ const (
 	sender         // The sender's proxy moves nothing.
 	receiver       // The receiver's.
 	wire           // The network between them.
-	manyDeaths
 )
 
 // dead tells why a flow of a part moves nothing in this world.

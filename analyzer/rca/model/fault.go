@@ -55,6 +55,7 @@ type kindSet uint32
 const (
 	stopsCalls kindSet = 1<<Absent | 1<<Stopped | 1<<Gone | 1<<Lost | 1<<Saving // The rank makes no more calls.
 	stopsGPU   kindSet = 1<<GPU | 1<<Starting                                   // Its GPU does nothing.
+	stopsFlows kindSet = stopsProxy | 1<<NIC | 1<<Wire                          // Data does not pass.
 	stopsProxy kindSet = 1<<Stopped | 1<<Gone | 1<<Proxy | 1<<Lost              // Its proxy moves nothing.
 )
 
@@ -65,6 +66,7 @@ type plan struct {
 	back   [][]int32         // By part: parts with a flow to it, to which it has none.
 	ports  map[int32][]int32 // Nodes of each NIC.
 	silent map[int32][]int32 // Nodes of each source that does not answer.
+	idle   []bool            // By part: nothing of its rank depends on whether it ends, since the rank has not called it.
 	sole   []int32           // By operation: the one rank that has called it where several seen ones have not; -1 none.
 	known  []int32           // Nodes whose process's state is known,
 	ended  []int32           // and those of which it does not run. Of the others no fault that ends it is a candidate.
@@ -74,6 +76,8 @@ type plan struct {
 func newPlan(j *observe.Job) *plan {
 	d := &plan{Job: j, back: make([][]int32, len(j.Parts)), ports: map[int32][]int32{}, silent: map[int32][]int32{}}
 	for p := range j.Parts {
+		n := j.Parts[p].Node
+		d.idle = append(d.idle, j.Parts[p].Seen == observe.NotCalled && !j.Silent[n] && !slices.ContainsFunc(j.Of[n], func(q int32) bool { return j.Parts[q].Hidden }))
 		for _, f := range j.Parts[p].Flows {
 			if q := f.Peer; q >= 0 && !slices.ContainsFunc(j.Parts[q].Flows, func(f observe.Flow) bool { return f.Peer == int32(p) }) {
 				d.back[q] = append(d.back[q], int32(p))

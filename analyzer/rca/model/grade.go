@@ -14,13 +14,15 @@ const (
 	frozen             // Its kernel may have begun, and does nothing any more.
 	outside            // It has not called the operation.
 	gone               // It has left the operation: it gave and took all.
-	manyWays
 )
 
 // ways is the set of what a part may be doing in this world.
 func (w *World) ways(p int32) (set uint8) {
 	part, is := &w.Parts[p], w.parts[p]
 	if part.Seen == observe.Left {
+		if w.has(part.Node, 1<<OtherCall) {
+			return 1 << outside // What it ended was another operation.
+		}
 		return 1 << gone
 	}
 	unseen := part.Op == nil && part.Seen == observe.Unknown

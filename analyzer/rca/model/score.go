@@ -77,7 +77,6 @@ func (w *World) rate(p int32) {
 // believed is what a term counts for: what contradicts the world may be missing where records were dropped, and false where a host lies.
 func (w *World) believed(n int32, what What, nats float64) float64 {
 	weight, lying := float64(w.Weight[n]), float64(w.lying[n])
-	nats = math.Round(nats/fine) * fine
 	if r := w.Index.Nodes[n].Rank; r != nil && r.Lost > 0 && what == OfPart {
 		lying = weight
 	}
@@ -203,10 +202,10 @@ func (w *World) flow(p int32, f *observe.Flow) float64 {
 		}
 	}
 	best := 2 * wrong // It fits nothing that its ends may be doing.
-	for m := range manyWays {
-		for t := range manyWays {
-			for d := range manyDeaths {
-				if mine&(1<<m) != 0 && theirs&(1<<t) != 0 && deaths&(1<<d) != 0 {
+	for m := way(0); mine>>m != 0; m++ {
+		for t := way(0); mine>>m&1 != 0 && theirs>>t != 0; t++ {
+			for d := death(0); theirs>>t&1 != 0 && deaths>>d != 0; d++ {
+				if deaths>>d&1 != 0 {
 					best = max(best, w.between(p, f, m, t, d))
 				}
 			}

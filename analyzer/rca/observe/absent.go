@@ -21,8 +21,12 @@ func (j *Job) addAbsent(i int32) {
 	add := func(n int32, seen Letter) {
 		if n >= 0 && !has[n] {
 			has[n] = true
+			p := Part{Node: n, Operation: i, Seen: seen, Age: -1}
+			if r := j.Index.Nodes[n].Rank; r != nil && seen == Left && r.Lost > 0 {
+				p.Seen, p.Blank, p.Hidden = Unknown, true, true // It has called it, and its record may be one of those that were lost.
+			}
 			in.Parts = append(in.Parts, int32(len(j.Parts)))
-			j.Parts = append(j.Parts, Part{Node: n, Operation: i, Seen: seen, Age: -1})
+			j.Parts = append(j.Parts, p)
 		}
 	}
 	if in.P2P {

@@ -31,7 +31,7 @@ func (j *Job) markOdd(in *Operation) {
 	votes, most, n := map[call]int{}, 0, 0
 	called := make([]*rca.Op, len(in.Parts))
 	for k, p := range in.Parts {
-		if called[k] = j.Parts[p].Op; j.Parts[p].Seen == Left {
+		if called[k] = j.Parts[p].Op; called[k] == nil && j.Parts[p].Seen != NotCalled {
 			called[k] = j.leftCall(in, j.Parts[p].Node)
 		}
 		if o := called[k]; o != nil {

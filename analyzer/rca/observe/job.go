@@ -34,7 +34,7 @@ type Part struct {
 	Moving    bool          // It is seen to move. Neither: it waits for its turn at a rank that makes progress.
 	Midway    bool          // It moved since it was called: it was seen in the middle of the operation.
 	Blank     bool          // Its source does not show its end, so that being in flight means nothing.
-	Hidden    bool          // It stands for any operation on a communicator whose operations show no end.
+	Hidden    bool          // Nobody sees whether the rank is in it. It stands for any operation of a communicator that shows no end, or its record is lost.
 	Odd       bool          // Its call differs from what most members called.
 	Age       time.Duration // Since it was called; -1 unknown.
 	Flows     []Flow
