@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/offline/report"
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
+	"github.com/culprit-project/culprit/sim/learn"
 )
 
 const (
@@ -83,7 +83,7 @@ func TestOperatorModel(t *testing.T) {
 			Rank: i % 4, Communicator: "dp", Pattern: "AllReduce", Bytes: 1 << 20, Like: "one", Iteration: i / 4, Seconds: seconds, IterationSeconds: 4, Abnormal: slow,
 		})
 	}
-	model, err := holmes.Train(t.Context(), holmes.Samples(ops), forest.Options{Seed: 1, Trees: 3})
+	model, err := learn.Train(t.Context(), learn.Samples(ops), learn.Options{Seed: 1, Trees: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

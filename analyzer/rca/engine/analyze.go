@@ -12,7 +12,6 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/hang"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/page"
 	"github.com/culprit-project/culprit/analyzer/rca/slow"
@@ -144,12 +143,6 @@ func unproven(x *job.Index) string {
 		return words.NeitherProven
 	}
 	return ""
-}
-
-// Operators gives the finished operations of the evidence as Holmes' operator log (H1), from which a model of abnormal operators
-// is trained.
-func Operators(ev rca.Evidence, opt rca.Options) []holmes.Operator {
-	return slow.Operators(job.NewIndex(&ev, opt.WithDefaults()))
 }
 
 // blind reports whether ranks have only operations in flight whose end is never recorded, and make no more calls; still is since

@@ -82,24 +82,6 @@ func (f *Forest) Shifted(by map[string]float64) *Forest {
 	return out
 }
 
-// Importance gives, for each feature, the share of all splits that ask for it.
-func (f *Forest) Importance() []float64 {
-	out := make([]float64, len(f.Features))
-	total := 0.0
-	for _, t := range f.Trees {
-		for i := range t {
-			if t[i].Feature >= 0 {
-				out[t[i].Feature]++
-				total++
-			}
-		}
-	}
-	for i := range out {
-		out[i] /= max(1, total)
-	}
-	return out
-}
-
 // Write writes the forest as JSON.
 func (f *Forest) Write(w io.Writer) error {
 	if err := json.NewEncoder(w).Encode(f); err != nil {

@@ -1,6 +1,9 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package holmes has Holmes' methods: the iteration monitor (H2), the detector of abnormal operators without training
+// (H3), the search through the graph of communication operators (H4) and the ranking of devices across iterations (H5).
+// All are pure functions.
 package holmes
 
 import (
@@ -49,14 +52,14 @@ func FeaturesOf(time, iteration float64, window []float64) Features {
 	return f
 }
 
-// fewest is the number of like operators below which no operator is abnormal.
-const fewest = 4
+// Fewest is the number of like operators below which no operator is abnormal.
+const Fewest = 4
 
 // Abnormal decides without training: an operator is abnormal when it takes far longer than like operators, and long enough to
 // matter to the iteration. A plain z-score lacks the second condition: fifty times almost nothing is still almost nothing.
 func (f *Features) Abnormal() bool {
 	const far, matters = 3, 0.005
-	return f.Count >= fewest && f.RobustSize > far && f.ExcessShare > matters
+	return f.Count >= Fewest && f.RobustSize > far && f.ExcessShare > matters
 }
 
 // Abnormal judges one operator: the unsupervised default, or a trained model.
@@ -69,3 +72,18 @@ type Unsupervised struct{}
 
 // Abnormal implements Abnormal.
 func (Unsupervised) Abnormal(f *Features) bool { return f.Abnormal() }
+
+// Operator is a row of an operator log (H1), with what a model needs to learn from it.
+type Operator struct {
+	Rank         int
+	Communicator string
+	Number       int64  // Call order on the communicator.
+	Pattern      string // "AllReduce", …
+	Bytes        int64
+	Like         string // Equal for operators that are comparable: pattern, size and communicator size.
+	Iteration    int
+	Seconds      float64
+	// IterationSeconds is how long its iteration took.
+	IterationSeconds float64
+	Abnormal         bool // The label.
+}

@@ -4,7 +4,6 @@
 package holmes
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/forest"
 )
 
-// featureNames are the columns that a model learns from, in order: Holmes' own, and the two of the unsupervised rule,
+// FeatureNames are the columns that a model learns from, in order: Holmes' own, and the two of the unsupervised rule,
 // which need no tuning because they have no unit.
-var featureNames = []string{
+var FeatureNames = []string{
 	"mean", "std", "z_score", "q1", "q2", "q3", "iqr", "rank", "bytes", "pattern", "time", "iteration", "excess_share", "distance",
 }
 
@@ -25,7 +24,8 @@ var drifting = []string{"mean", "q1", "q2", "q3", "time", "iteration"}
 // patterns are the communication patterns as numbers; others are len(patterns).
 var patterns = []string{"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "Send", "Recv", "AllToAll"}
 
-func (f *Features) vector() []float64 {
+// Vector gives them as numbers, in the order of FeatureNames.
+func (f *Features) Vector() []float64 {
 	pattern := len(patterns)
 	for i, p := range patterns {
 		if p == f.Pattern {
@@ -49,40 +49,16 @@ type Model struct {
 	F1        float64 `json:"f1"`
 }
 
-// Labelled is a sample with its label, for training.
-type Labelled struct {
-	Features
-	IsAbnormal bool
-}
-
-// Train makes a model from labelled operators.
-func Train(ctx context.Context, samples []Labelled, o forest.Options) (*Model, error) {
-	x := make([][]float64, len(samples))
-	labels := make([]bool, len(samples))
-	normal := make([]Features, 0, len(samples))
-	for i := range samples {
-		x[i], labels[i] = samples[i].vector(), samples[i].IsAbnormal
-		if !labels[i] {
-			normal = append(normal, samples[i].Features)
-		}
-	}
-	f, score, err := forest.Train(ctx, featureNames, x, labels, o)
-	if err != nil {
-		return nil, err
-	}
-	return &Model{Forest: f, Means: DriftMeans(normal), Precision: score.Precision(), Recall: score.Recall(), F1: score.F1()}, nil
-}
-
 // DriftMeans gives the means of the drifting features over normal operators, which Tuned compares.
 func DriftMeans(normal []Features) map[string]float64 {
-	sums := make([]float64, len(featureNames))
+	sums := make([]float64, len(FeatureNames))
 	for i := range normal {
-		for k, v := range normal[i].vector() {
+		for k, v := range normal[i].Vector() {
 			sums[k] += v / float64(len(normal))
 		}
 	}
 	out := map[string]float64{}
-	for k, name := range featureNames {
+	for k, name := range FeatureNames {
 		for _, d := range drifting {
 			if d == name {
 				out[name] = sums[k]
@@ -108,7 +84,7 @@ func (m *Model) Tuned(now map[string]float64) *Model {
 
 // Abnormal implements Abnormal. An operator that was seen too seldom has nothing to be compared with, and is normal.
 func (m *Model) Abnormal(f *Features) bool {
-	return f.Count >= fewest && m.Forest.Probability(f.vector()) >= 0.5
+	return f.Count >= Fewest && m.Forest.Probability(f.Vector()) >= 0.5
 }
 
 // Write writes the model as JSON.
@@ -133,10 +109,10 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading model: %w", err)
 	}
-	if len(f.Features) != len(featureNames) {
+	if len(f.Features) != len(FeatureNames) {
 		return nil, errors.New("reading model: it was trained on other features")
 	}
-	for i, name := range featureNames {
+	for i, name := range FeatureNames {
 		if f.Features[i] != name {
 			return nil, fmt.Errorf("reading model: feature %d is %q, want %q", i, f.Features[i], name)
 		}

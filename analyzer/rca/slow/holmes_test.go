@@ -10,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	randomforest "github.com/culprit-project/culprit/analyzer/rca/forest"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
+	"github.com/culprit-project/culprit/sim/learn"
 )
 
 // cluster gives a topology of four hosts to a leaf.
@@ -51,16 +50,16 @@ func TestH5DevicesVote(t *testing.T) {
 }
 
 func TestH3TrainedModelVotes(t *testing.T) {
-	learn := rcatest.NewSlowJob(4, 1, 2)
-	learn.Iters = 20
-	learn.Compute = func(r, it int) float64 { return pick(r == 2 && it >= 10, 4, 1.0) }
-	ev := learn.Evidence()
+	lesson := rcatest.NewSlowJob(4, 1, 2)
+	lesson.Iters = 20
+	lesson.Compute = func(r, it int) float64 { return pick(r == 2 && it >= 10, 4, 1.0) }
+	ev := lesson.Evidence()
 	ops := Operators(job.NewIndex(&ev, rca.Options{}.WithDefaults()))
 	for i := range ops {
 		// What waits for rank 2: its tensor group's other member in everything, all others in the data-parallel operation.
 		ops[i].Abnormal = ops[i].Iteration >= 10 && ops[i].Rank != 2 && ops[i].Seconds > 0.1
 	}
-	m, err := holmes.Train(t.Context(), holmes.Samples(ops), randomforest.Options{Seed: 1})
+	m, err := learn.Train(t.Context(), learn.Samples(ops), learn.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/slow"
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
@@ -71,7 +73,8 @@ func operators(ctx context.Context, c *matrix.Case, faults []cluster.Fault) ([]h
 	}
 	session.Ask(ctx, session.AllNodes())
 	session.AskHistory(ctx, session.AllNodes(), time.Duration(s.cfg.Analysis.History))
-	return engine.Operators(session.Evidence(), rca.Options{}), nil
+	ev := session.Evidence()
+	return slow.Operators(job.NewIndex(&ev, rca.Options{}.WithDefaults())), nil
 }
 
 // label marks what the fault made longer. Names are made the case's own, so that several cases fit into one table.

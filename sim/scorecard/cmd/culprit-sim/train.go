@@ -12,15 +12,15 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/sim/learn"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )
 
 type trainFlags struct {
 	sim    matrix.Options
-	forest forest.Options
+	forest learn.Options
 	tables []string
 	table  string
 	out    string
@@ -48,17 +48,17 @@ func train(ctx context.Context, f *trainFlags, w io.Writer) error {
 		return err
 	}
 	if f.table != "" {
-		if err := writeFile(f.table, func(w io.Writer) error { return holmes.WriteOperators(w, ops) }); err != nil {
+		if err := writeFile(f.table, func(w io.Writer) error { return learn.WriteOperators(w, ops) }); err != nil {
 			return err
 		}
 	}
-	samples := holmes.Samples(ops)
-	m, err := holmes.Train(ctx, samples, f.forest)
+	samples := learn.Samples(ops)
+	m, err := learn.Train(ctx, samples, f.forest)
 	if err != nil {
 		return err
 	}
 	abnormal := 0
-	var plain forest.Score
+	var plain learn.Score
 	for i := range samples {
 		if samples[i].IsAbnormal {
 			abnormal++
@@ -92,7 +92,7 @@ func readTable(name string) (ops []holmes.Operator, err error) {
 		return nil, fmt.Errorf("opening table: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if ops, err = holmes.ReadOperators(file); err != nil {
+	if ops, err = learn.ReadOperators(file); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return ops, nil

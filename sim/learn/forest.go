@@ -1,7 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package forest
+// Package learn trains Holmes' detector of abnormal operators (H3) on labelled ones, which the simulator has and a cluster has not.
+package learn
 
 import (
 	"cmp"
@@ -11,6 +12,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca/forest"
 )
 
 // Options are the parameters of a training. Zero fields take the defaults in brackets.
@@ -36,9 +39,9 @@ func (o Options) withDefaults(features int) Options {
 	return o
 }
 
-// Train grows a forest. Each tree sees a bootstrap sample in which the larger class is at most three times the smaller:
+// Grow grows a forest. Each tree sees a bootstrap sample in which the larger class is at most three times the smaller:
 // abnormal operations are few. The second result judges every sample by the trees that did not see it.
-func Train(ctx context.Context, features []string, samples [][]float64, positive []bool, o Options) (*Forest, Score, error) {
+func Grow(ctx context.Context, features []string, samples [][]float64, positive []bool, o Options) (*forest.Forest, Score, error) {
 	if err := checkSamples(features, samples, positive); err != nil {
 		return nil, Score{}, err
 	}
@@ -51,7 +54,7 @@ func Train(ctx context.Context, features []string, samples [][]float64, positive
 			classes[0] = append(classes[0], i)
 		}
 	}
-	f := &Forest{Version: Version, Features: features}
+	f := &forest.Forest{Version: forest.Version, Features: features}
 	fewer := min(len(classes[0]), len(classes[1]))
 	most := 3 * fewer
 	unseen := make([]struct{ sum, n float64 }, len(samples))
@@ -71,9 +74,10 @@ func Train(ctx context.Context, features []string, samples [][]float64, positive
 		}
 		g.grow(bag, 0)
 		f.Trees = append(f.Trees, g.tree)
+		alone := forest.Forest{Features: features, Trees: []forest.Tree{g.tree}}
 		for i := range samples {
 			if !in[i] {
-				unseen[i].sum += g.tree.probability(samples[i])
+				unseen[i].sum += alone.Probability(samples[i])
 				unseen[i].n++
 			}
 		}
@@ -113,7 +117,7 @@ type grower struct {
 	positive []bool
 	o        Options
 	rng      *rand.Rand
-	tree     Tree
+	tree     forest.Tree
 }
 
 // grow adds the subtree of some samples and gives its place.
@@ -125,7 +129,7 @@ func (g *grower) grow(bag []int, depth int) int {
 			pos++
 		}
 	}
-	g.tree = append(g.tree, Node{Feature: -1, Positive: float64(pos) / float64(len(bag))})
+	g.tree = append(g.tree, forest.Node{Feature: -1, Positive: float64(pos) / float64(len(bag))})
 	if depth >= g.o.Depth || pos == 0 || pos == len(bag) || len(bag) < 2*g.o.LeafSize {
 		return at
 	}
@@ -144,7 +148,7 @@ func (g *grower) grow(bag []int, depth int) int {
 	}
 	l := g.grow(left, depth+1)
 	r := g.grow(right, depth+1)
-	g.tree[at] = Node{Feature: feature, Threshold: threshold, Left: l, Right: r}
+	g.tree[at] = forest.Node{Feature: feature, Threshold: threshold, Left: l, Right: r}
 	return at
 }
 

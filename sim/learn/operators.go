@@ -1,37 +1,25 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package holmes
+package learn
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-)
 
-// Operator is a row of an operator log (H1), with what a model needs to learn from it.
-type Operator struct {
-	Rank         int
-	Communicator string
-	Number       int64  // Call order on the communicator.
-	Pattern      string // "AllReduce", …
-	Bytes        int64
-	Like         string // Equal for operators that are comparable: pattern, size and communicator size.
-	Iteration    int
-	Seconds      float64
-	// IterationSeconds is how long its iteration took.
-	IterationSeconds float64
-	Abnormal         bool // The label.
-}
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+)
 
 // columns are those of an operator table, in order.
 var columns = []string{"rank", "communicator", "number", "pattern", "bytes", "like", "iteration", "seconds", "iteration_seconds", "abnormal"}
 
 // WriteOperators writes a table as CSV with a header.
-func WriteOperators(w io.Writer, ops []Operator) error {
+func WriteOperators(w io.Writer, ops []holmes.Operator) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns); err != nil {
 		return fmt.Errorf("writing operators: %w", err)
@@ -54,7 +42,7 @@ func WriteOperators(w io.Writer, ops []Operator) error {
 }
 
 // ReadOperators reads a table as WriteOperators writes it.
-func ReadOperators(r io.Reader) ([]Operator, error) {
+func ReadOperators(r io.Reader) ([]holmes.Operator, error) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = len(columns)
 	in.ReuseRecord = true
@@ -65,7 +53,7 @@ func ReadOperators(r io.Reader) ([]Operator, error) {
 	if !slices.Equal(head, columns) {
 		return nil, fmt.Errorf("reading operators: the columns are %q, want %q", head, columns)
 	}
-	var out []Operator
+	var out []holmes.Operator
 	for {
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {
@@ -83,8 +71,8 @@ func ReadOperators(r io.Reader) ([]Operator, error) {
 	}
 }
 
-func operatorOf(row []string) (Operator, error) {
-	o := Operator{Communicator: row[1], Pattern: row[3], Like: row[5]}
+func operatorOf(row []string) (holmes.Operator, error) {
+	o := holmes.Operator{Communicator: row[1], Pattern: row[3], Like: row[5]}
 	var errs [7]error
 	o.Rank, errs[0] = strconv.Atoi(row[0])
 	o.Number, errs[1] = strconv.ParseInt(row[2], 10, 64)
@@ -101,7 +89,7 @@ const window = 256
 
 // Samples computes the features of a table's operators. The usual times are those of like operators before the first iteration in
 // which one was abnormal; where these are too few, those of the whole table.
-func Samples(ops []Operator) []Labelled {
+func Samples(ops []holmes.Operator) []Labelled {
 	first := map[string]int{}
 	for i := range ops {
 		o := &ops[i]
@@ -123,12 +111,36 @@ func Samples(ops []Operator) []Labelled {
 	for i := range ops {
 		o := &ops[i]
 		usual := early[o.Like]
-		if len(usual) < fewest {
+		if len(usual) < holmes.Fewest {
 			usual = all[o.Like]
 		}
-		f := FeaturesOf(o.Seconds, o.IterationSeconds, usual)
+		f := holmes.FeaturesOf(o.Seconds, o.IterationSeconds, usual)
 		f.Rank, f.Bytes, f.Pattern = o.Rank, o.Bytes, o.Pattern
 		out = append(out, Labelled{f, o.Abnormal})
 	}
 	return out
+}
+
+// Labelled is a sample with its label, for training.
+type Labelled struct {
+	holmes.Features
+	IsAbnormal bool
+}
+
+// Train makes a model from labelled operators.
+func Train(ctx context.Context, samples []Labelled, o Options) (*holmes.Model, error) {
+	x := make([][]float64, len(samples))
+	labels := make([]bool, len(samples))
+	normal := make([]holmes.Features, 0, len(samples))
+	for i := range samples {
+		x[i], labels[i] = samples[i].Vector(), samples[i].IsAbnormal
+		if !labels[i] {
+			normal = append(normal, samples[i].Features)
+		}
+	}
+	f, score, err := Grow(ctx, holmes.FeatureNames, x, labels, o)
+	if err != nil {
+		return nil, err
+	}
+	return &holmes.Model{Forest: f, Means: holmes.DriftMeans(normal), Precision: score.Precision(), Recall: score.Recall(), F1: score.F1()}, nil
 }
