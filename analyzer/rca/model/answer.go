@@ -25,7 +25,6 @@ type Place struct {
 
 // Answer is what the model says of a job.
 type Answer struct {
-	job    *observe.Job
 	world  *World
 	Class  rca.Class
 	Places []Place
@@ -58,7 +57,7 @@ var meaning = [kinds]struct {
 func Explain(ev rca.Evidence, opt rca.Options) *Answer {
 	j := observe.Read(ev, opt)
 	w := newWorld(j)
-	a := &Answer{job: j, world: w, Class: rca.Healthy}
+	a := &Answer{world: w, Class: rca.Healthy}
 	found := best(w)
 	for i := range found {
 		p := placeOf(w, &found[i])
@@ -113,7 +112,7 @@ func (a *Answer) weigh() {
 	trusted, lying := map[string]bool{}, map[string]bool{}
 	for i := range a.Places {
 		p := &a.Places[i]
-		host := a.job.Index.Host(p.Fits[0].last().A)
+		host := a.world.Index.Host(p.Fits[0].last().A)
 		lying[host] = lying[host] || p.Fits[0].last().Kind == Liar
 		trusted[host] = trusted[host] || !p.Hearsay && len(p.Nodes) > 0
 	}
@@ -121,7 +120,7 @@ func (a *Answer) weigh() {
 	shown, first := false, -1
 	for i := range a.Places {
 		p := &a.Places[i]
-		host := a.job.Index.Host(p.Fits[0].last().A)
+		host := a.world.Index.Host(p.Fits[0].last().A)
 		if p.Hearsay = p.Hearsay && !trusted[host]; !p.Hearsay {
 			shown = shown || len(p.Nodes) > 0
 			continue

@@ -74,7 +74,7 @@ func best(w *World) (found []Found) {
 		others := slices.Delete(slices.Clone(s.found.Faults), i, i+1)
 		fits := slices.Clone(s.alone)
 		if len(others) > 0 || f.Kind == Liar {
-			fits = s.fits(others, s.withOwn(others, f))
+			fits = s.fits(others, append(slices.DeleteFunc(s.unexplained(others), func(g Fault) bool { return g == f }), f))
 		}
 		best := fits[slices.IndexFunc(fits, func(x Fit) bool { return x.last() == f })]
 		without := s.of(others).Nats
@@ -180,19 +180,10 @@ func priors(j *observe.Job, fs []Fault) (sum float64) {
 	return sum
 }
 
-// withOwn gives the candidates beside others, and one that was found.
-func (s *search) withOwn(others []Fault, f Fault) []Fault {
-	out := s.unexplained(others)
-	if !slices.Contains(out, f) {
-		out = append(out, f)
-	}
-	return out
-}
-
 // unexplained gives the candidates at nodes where these faults explain something badly, and near those: only there can one more pay.
 func (s *search) unexplained(faults []Fault) []Fault {
 	if len(faults) == 0 {
-		return s.all
+		return slices.Clone(s.all)
 	}
 	w, bad := s.world, map[int32]bool{}
 	w.become(faults)

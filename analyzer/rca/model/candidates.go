@@ -11,29 +11,27 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/observe"
 )
 
-// candidates lists what may be wrong. In a large job only the nodes are tried whose letters follow least from what else is seen of them.
+// candidates lists what may be wrong. In a large job only the nodes are tried of whom most is to be learned.
 func candidates(w *World) (out []Fault) {
-	j := w.Job
-	grades, wires := make([]oddness, len(j.Of)), map[Fault]bool{}
-	nodes := []int32{}
+	j, wires := w.Job, map[Fault]bool{}
+	grades, nodes := make([]oddness, len(j.Of)), []int32{}
 	for n := range j.Of {
-		if grades[n] = oddnessOf(j, int32(n), wires); grades[n] > nothing && j.Weight[n] == 1 {
-			nodes = append(nodes, int32(n))
-		}
+		grades[n] = oddnessOf(j, int32(n), wires)
 	}
 	for _, f := range j.Facts {
 		for _, n := range f.Nodes {
-			if grades[n] == nothing {
-				nodes = append(nodes, n)
-			}
 			grades[n] = proven
 		}
 	}
-	slices.Sort(nodes)
+	for n := range j.Of {
+		if grades[n] > nothing && j.Weight[n] == 1 {
+			nodes = append(nodes, int32(n))
+		}
+	}
 	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(grades[b], grades[a]) })
 	try := func(n int32, ks ...Kind) {
 		for _, k := range ks {
-			if f := (Fault{k, n, -1}); possibleAt(j, f) {
+			if f := (Fault{k, n, -1}); possibleAt(w, f) {
 				out = append(out, f)
 			}
 		}
@@ -78,11 +76,8 @@ type oddness uint8
 
 const (
 	nothing  oddness = iota
-	waiting          // It waits, as others do.
-	queued           // Its kernel does not run, or what it is in shows no end.
-	jammed           // It has data that does not leave.
-	retained         // Data came to it, or left it, and stays.
-	unseen           // It was not seen, and others are in an operation with it.
+	waiting          // It waits, as others do, or was not seen.
+	retained         // Its kernel does not run, or data stays with it.
 	called           // It called something else, or is in nothing and has not called.
 	proven           // Its process has ended, or its host reports a fault.
 )
@@ -95,27 +90,17 @@ func oddnessOf(j *observe.Job, n int32, wires map[Fault]bool) (odd oddness) {
 	in := slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still })
 	for _, p := range j.Of[n] {
 		part := &j.Parts[p]
-		if !j.Operations[part.Operation].Still && !part.Blank {
-			continue
-		}
 		switch {
+		case !j.Operations[part.Operation].Still && !part.Blank:
+			continue
 		case part.Odd, part.Seen == observe.NotCalled && !in:
 			odd = max(odd, called)
-		case part.Seen == observe.Unknown && !part.Blank:
-			odd = max(odd, unseen)
-		case part.Seen == observe.Queued || part.Blank:
-			odd = max(odd, queued)
+		case part.Seen == observe.Queued, slices.ContainsFunc(part.Flows, func(f observe.Flow) bool { return f.Seen != observe.Starved && f.Seen != observe.Unsent }):
+			odd = max(odd, retained)
 		default:
 			odd = max(odd, waiting)
 		}
-		for k := range part.Flows {
-			f := &part.Flows[k]
-			switch f.Seen {
-			case observe.Undelivered, observe.Unflushed, observe.Unconsumed:
-				odd = max(odd, retained)
-			case observe.Full, observe.Mute:
-				odd = max(odd, jammed)
-			}
+		for _, f := range part.Flows {
 			if f.Peer >= 0 && (f.Seen == observe.Undelivered || f.Seen == observe.Full) && len(wires) < mostNodes {
 				wires[Fault{Wire, n, j.Parts[f.Peer].Node}] = true
 			}
@@ -125,10 +110,10 @@ func oddnessOf(j *observe.Job, n int32, wires map[Fault]bool) (odd oddness) {
 }
 
 // possibleAt leaves out what could change nothing, and what the node's own record rules out.
-func possibleAt(j *observe.Job, f Fault) bool {
-	n, state := f.A, rca.ProcessUnknown
+func possibleAt(w *World, f Fault) bool {
+	j, n, state, first := w.Job, f.A, rca.ProcessUnknown, slices.Index(w.at(f), f.A) == 0
 	if j.Silent[n] {
-		return (f.Kind == Unseen || f.Kind == Lost && j.Group[n] >= 0) && j.First(n) == n
+		return first && (f.Kind == Unseen || f.Kind == Lost && j.Group[n] >= 0)
 	}
 	some := func(is func(*observe.Part) bool) bool {
 		return slices.ContainsFunc(j.Of[n], func(p int32) bool { return is(&j.Parts[p]) })
@@ -149,7 +134,7 @@ func possibleAt(j *observe.Job, f Fault) bool {
 	case Proxy:
 		return some(func(p *observe.Part) bool { return len(p.Flows) > 0 })
 	case NIC:
-		return j.Port[n] == n && (j.Reports(n, observe.DeadPort) || some(func(p *observe.Part) bool { return len(p.Flows) > 0 }))
+		return first && (j.Reports(n, observe.DeadPort) || some(func(p *observe.Part) bool { return len(p.Flows) > 0 }))
 	case OtherCall:
 		return some(func(p *observe.Part) bool { return p.Odd })
 	case Saving:
@@ -157,8 +142,7 @@ func possibleAt(j *observe.Job, f Fault) bool {
 	case Starting:
 		return j.Young(n) && !some(func(p *observe.Part) bool { return p.Seen == observe.Inside && p.Still })
 	case Liar:
-		mates := j.Index.Mates[j.Index.Host(n)]
-		return len(j.Index.Mates) > 1 && len(mates) > 0 && mates[0] == n
+		return first && len(j.Index.Mates) > 1 && j.Index.Host(n) != ""
 	}
 	return false
 }

@@ -31,7 +31,7 @@ func (w *World) exchange(i int32) {
 			ends = min(w.parts[p].runs, lax)
 		}
 		if w.lower(p, state{Yes, Yes, ends}) {
-			w.look(part.Node)
+			w.nodes.add(part.Node)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (a *Answer) Tell() string {
 		fits := a.Places[i].Fits
 		fmt.Fprintf(&b, "Fault %d, worlds that cannot be told apart:\n", i+1)
 		for k := range fits[:min(len(fits), mostShown)] {
-			fmt.Fprintf(&b, "  %9.1f  %s\n", fits[k].Nats, describe(a.job, fits[k].last()))
+			fmt.Fprintf(&b, "  %9.1f  %s\n", fits[k].Nats, describe(a.world.Job, fits[k].last()))
 		}
 		if more := len(fits) - mostShown; more > 0 {
 			fmt.Fprintf(&b, "  and %d more\n", more)
@@ -63,8 +63,8 @@ func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
 	for _, g := range sums {
 		fmt.Fprintf(b, "  %+9.1f  %d × %s\n", g.total, g.n, g.what)
 	}
-	fmt.Fprintf(b, "  %+9.1f  how rare such faults are\n", priors(a.job, faults))
-	fmt.Fprintf(b, "  %9.1f  in all\n", total+priors(a.job, faults))
+	fmt.Fprintf(b, "  %+9.1f  how rare such faults are\n", priors(a.world.Job, faults))
+	fmt.Fprintf(b, "  %9.1f  in all\n", total+priors(a.world.Job, faults))
 	n, bad, shown := int32(0), int32(0), terms[:0]
 	for _, t := range terms {
 		if n += t.Of; t.bad() {
@@ -75,7 +75,7 @@ func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
 	fmt.Fprintf(b, "Left unexplained: %d of %d observations.\n", bad, n)
 	for i := range shown[:min(len(shown), mostShown)] {
 		t := &shown[i]
-		fmt.Fprintf(b, "  %9.1f  %s: %s%s\n", t.Nats, a.job.Index.RankName(t.Node), name(t), where(a.job, t))
+		fmt.Fprintf(b, "  %9.1f  %s: %s%s\n", t.Nats, a.world.Index.RankName(t.Node), name(t), where(a.world.Job, t))
 	}
 }
 

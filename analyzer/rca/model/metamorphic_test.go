@@ -16,6 +16,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/model"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 // copied gives evidence that shares nothing with the original.
@@ -102,6 +103,9 @@ func TestIndependence(t *testing.T) {
 				c.Members = append(c.Members, r.ID)
 			}
 			ev.Comms = append(ev.Comms, c)
+		}},
+		{"a rank that takes part in nothing", func(ev *rca.Evidence, _ *rca.Options) {
+			ev.Ranks = append(ev.Ranks, rca.Rank{ID: 1000, Host: "idle", State: rca.ProcessRunning, Caps: rcatest.AllCaps, WriteBytesPerSec: -1, ReadBytesPerSec: -1})
 		}},
 	} {
 		t.Run(change.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict { return Explain(ev, 
 
 // Verdict gives the answer in the engine's form. It never pages.
 func (a *Answer) Verdict() rca.Verdict {
-	x := a.job.Index
+	x := a.world.Index
 	v := job.NewVerdict(x)
 	v.Class, v.Level, v.RanksVisited, v.WorldSize = a.Class, x.Level, x.Seen, x.World
 	for i := range a.Places {
@@ -60,7 +60,7 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // sentences say what the model found, one fault a sentence.
 func (a *Answer) sentences() (out []string) {
-	x := a.job.Index
+	x := a.world.Index
 	switch {
 	case len(a.Places) > 0:
 	case a.Class == rca.Healthy:
@@ -70,7 +70,7 @@ func (a *Answer) sentences() (out []string) {
 	}
 	for i := range a.Places {
 		p := &a.Places[i]
-		story := describe(a.job, p.Fits[0].last())
+		story := describe(a.world.Job, p.Fits[0].last())
 		switch {
 		case p.Class == rca.Benign, p.Fits[0].last().Kind == Liar:
 			out = append(out, sentence(story))

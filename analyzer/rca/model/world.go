@@ -39,9 +39,7 @@ type World struct {
 	was        []saved
 	seen       []int32 // By part: the last change for which it was saved.
 	change     int32
-	nodes, ops []int32 // To be looked at again.
-	nodeDue    []bool
-	opDue      []bool
+	nodes, ops due     // To be looked at again.
 	ahead      []int32 // Room for the queue of one rank.
 }
 
@@ -69,7 +67,7 @@ func newWorld(j *observe.Job) *World {
 	n, m := len(j.Of), len(j.Parts)
 	w := &World{
 		plan: newPlan(j), parts: make([]state, m), kinds: make([]kindSet, n), lying: make([]int32, n), terms: make([]sum, m), seen: make([]int32, m),
-		nodeDue: make([]bool, n), opDue: make([]bool, len(j.Operations)),
+		nodes: due{in: make([]bool, n)}, ops: due{in: make([]bool, len(j.Operations))},
 	}
 	for p := range w.parts {
 		w.parts[p] = state{Yes, Yes, Yes}
@@ -77,7 +75,7 @@ func newWorld(j *observe.Job) *World {
 	for p := range j.Parts {
 		if j.Parts[p].Midway {
 			w.lower(int32(p), state{Yes, Yes, Maybe})
-			w.look(j.Parts[p].Node)
+			w.nodes.add(j.Parts[p].Node)
 		}
 	}
 	w.settle()
@@ -197,43 +195,42 @@ func (w *World) keepFlows(p int32) {
 	}
 }
 
-// look has a node's calls looked at again.
-func (w *World) look(n int32) {
-	if !w.nodeDue[n] {
-		w.nodeDue[n] = true
-		w.nodes = append(w.nodes, n)
+// due is a list without doubles.
+type due struct {
+	list []int32
+	in   []bool
+}
+
+func (d *due) add(i int32) {
+	if !d.in[i] {
+		d.in[i] = true
+		d.list = append(d.list, i)
 	}
 }
 
-func (w *World) lookAtOperation(i int32) {
-	if !w.opDue[i] {
-		w.opDue[i] = true
-		w.ops = append(w.ops, i)
+// each takes one after another until none is left.
+func (d *due) each(do func(int32)) {
+	for len(d.list) > 0 {
+		i := d.list[len(d.list)-1]
+		d.list, d.in[i] = d.list[:len(d.list)-1], false
+		do(i)
 	}
 }
 
 func (w *World) touch(n int32) {
-	w.look(n)
+	w.nodes.add(n)
 	for _, p := range w.Of[n] {
 		w.keepFlows(p)
-		w.lookAtOperation(w.Parts[p].Operation)
+		w.ops.add(w.Parts[p].Operation)
 	}
 }
 
 // settle lets every rank go on as far as it can. All parts begin as ended, and fall as what they need does not come; since they only fall, the
 // order in which they are looked at does not matter.
 func (w *World) settle() {
-	for len(w.nodes)+len(w.ops) > 0 {
-		for len(w.nodes) > 0 {
-			n := w.nodes[len(w.nodes)-1]
-			w.nodes, w.nodeDue[n] = w.nodes[:len(w.nodes)-1], false
-			w.callOn(n)
-		}
-		for len(w.ops) > 0 {
-			i := w.ops[len(w.ops)-1]
-			w.ops, w.opDue[i] = w.ops[:len(w.ops)-1], false
-			w.exchange(i)
-		}
+	for len(w.nodes.list)+len(w.ops.list) > 0 {
+		w.nodes.each(w.callOn)
+		w.ops.each(w.exchange)
 	}
 }
 
@@ -271,10 +268,10 @@ func (w *World) callOn(n int32) {
 			ends = Maybe
 		}
 		if ends < w.parts[p].ends {
-			w.look(n) // Those before it may be of its group, too.
+			w.nodes.add(n) // Those before it may be of its group, too.
 		}
 		if w.lower(p, state{calls, min(runs, calls), ends}) {
-			w.lookAtOperation(part.Operation)
+			w.ops.add(part.Operation)
 		}
 		if w.parts[p].ends != Yes && !(part.Hidden && inside) { // A rank that is seen inside one operation is not held in another that is not seen.
 			first.add(w, p)

@@ -94,3 +94,33 @@ func TestPush(t *testing.T) {
 		}
 	}
 }
+
+// The world in which the truth is wrong, and nothing else, predicts all that a large job shows: a ring that is jammed up to the one that did
+// not enter, and everybody behind it.
+func TestTruthExplains(t *testing.T) {
+	ev, culprit := rcatest.BigHang(128)
+	w := newWorld(observe.Read(ev, rca.Options{}))
+	w.become([]Fault{{Absent, w.Index.NodeOf(culprit), -1}})
+	n := 0
+	for _, x := range terms(w) {
+		if x.Seen == observe.NotCalled { // A program may wait for an operation before it calls the next one.
+			continue
+		}
+		if n++; x.Nats < likely*float64(x.Of)-fine {
+			t.Errorf("%s: %s%s is worth %.2f", w.Index.RankName(x.Node), name(&x), where(w.Job, &x), x.Nats)
+		}
+	}
+	if n < 50 {
+		t.Errorf("%d terms, want 50", n)
+	}
+}
+
+// Data that came before a NIC died stays where no kernel takes it. Where a kernel runs, it is taken.
+func TestLeftovers(t *testing.T) {
+	op := &observe.Operation{}
+	for to, want := range map[way]float64{runs: wrong, waits: possible, frozen: possible} {
+		if got := receives(runs, to, wire, op).grade(observe.Unconsumed); got != want {
+			t.Errorf("of a receiver that does %d, data that is not taken is worth %.1f, want %.1f", to, got, want)
+		}
+	}
+}

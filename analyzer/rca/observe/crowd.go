@@ -33,7 +33,6 @@ func (j *Job) gather() {
 		}
 		crowds[c] = append(crowds[c], int32(n))
 	}
-	less := false
 	for _, crowd := range crowds {
 		if len(crowd) <= 2 {
 			continue
@@ -44,14 +43,12 @@ func (j *Job) gather() {
 		j.crowds = append(j.crowds, crowd)
 		j.Weight[crowd[1]] = int32(len(crowd) - 1)
 		for _, n := range crowd[2:] {
-			j.Weight[n], j.Of[n], less = 0, nil, true
+			j.Weight[n], j.Of[n] = 0, nil
 		}
-	}
-	if !less {
-		return
 	}
 	for i := range j.Operations {
 		in := &j.Operations[i]
+		in.Size = len(in.Parts)
 		in.Parts = slices.DeleteFunc(in.Parts, func(p int32) bool { return j.Weight[j.Parts[p].Node] == 0 })
 	}
 }

@@ -95,16 +95,6 @@ type Source struct {
 	Fell  Tri     // Whether it stopped answering with the job.
 }
 
-// First gives the first node that was not seen for the same reason as a node.
-func (j *Job) First(n int32) int32 {
-	for m := range j.Of {
-		if j.Silent[m] && j.Group[m] == j.Group[n] {
-			return int32(m)
-		}
-	}
-	return n
-}
-
 // Reports reports whether a host reports a fault that may be at a node.
 func (j *Job) Reports(n int32, kind HostFault) bool {
 	return slices.ContainsFunc(j.Facts, func(f Fact) bool { return f.Kind == kind && slices.Contains(f.Nodes, n) })
@@ -129,9 +119,6 @@ func Read(ev rca.Evidence, opt rca.Options) *Job {
 	j.addHidden()
 	j.readSources()
 	j.trustBlanks()
-	for i := range j.Operations {
-		j.Operations[i].Size = len(j.Operations[i].Parts)
-	}
 	for p := range j.Parts {
 		part := &j.Parts[p]
 		if part.Seen == NotCalled && j.Operations[part.Operation].Still {

@@ -91,6 +91,48 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What a rank has called and is not recorded to be in has ended there, unless records were lost: then it may be in it.
+func TestLostRecords(t *testing.T) {
+	for lost, want := range map[int]Letter{0: Left, 7: Unknown} {
+		ev := job2(7, false)
+		ev.Ranks[1].Lost = uint64(lost)
+		j := Read(ev, rca.Options{})
+		if p := &j.Parts[j.partOf(1, 0)]; p.Seen != want || p.Hidden != (lost > 0) {
+			t.Errorf("%d records lost: %s, hidden %v; want %s", lost, p.Seen, p.Hidden, want)
+		}
+	}
+}
+
+// Of many operations whose end nobody records the last ones are read: they show how far a rank has come. One that is not read was not left.
+func TestManyOpen(t *testing.T) {
+	ev := job2(6, true)
+	for i := range ev.Ranks {
+		m := &ev.Ranks[i].Memberships[0]
+		first := m.InFlight[0]
+		m.InFlight = nil
+		for k := range int64(30) {
+			o := first
+			o.Number, o.Seq, o.NoCompletion = k, k, true
+			if i == 0 || k < 29 { // Rank 1 has not called the last one.
+				m.InFlight = append(m.InFlight, o)
+			}
+		}
+		m.Called = int64(len(m.InFlight))
+	}
+	j := Read(ev, rca.Options{})
+	last := false
+	for p := range j.Parts {
+		part := &j.Parts[p]
+		last = last || part.Seen == NotCalled && part.Node == 1
+		if part.Seen == Left {
+			t.Errorf("rank %d has left what it is in", part.Node)
+		}
+	}
+	if !last {
+		t.Error("the operation that rank 1 has not called is not read")
+	}
+}
+
 // Ranks that show the same are read once: one of them may have a fault, and another stands for the rest. A rank that shows anything else stays
 // by itself.
 func TestGather(t *testing.T) {

@@ -12,12 +12,3 @@ const (
 	Maybe
 	Yes
 )
-
-// Lower lowers a value, and reports whether that changes it.
-func (t *Tri) Lower(to Tri) bool {
-	if to < *t {
-		*t = to
-		return true
-	}
-	return false
-}
