@@ -148,7 +148,9 @@ func placeOf(w *World, found *Found) Place {
 		return p
 	}
 	p.All = first.Kind == Lost || first.Kind == NIC
-	unseen := false
+	unseen, waits := false, func(n int32) bool {
+		return slices.ContainsFunc(j.Of[n], func(q int32) bool { return j.Parts[q].Still })
+	}
 	for i := range fits {
 		if fits[i].last().Kind == Liar {
 			continue
@@ -169,15 +171,11 @@ func placeOf(w *World, found *Found) Place {
 		p.All, p.Host, unseen = true, host.Name, false
 		p.Class, p.Cause = meaning[Lost].class, meaning[Lost].cause
 	}
-	if len(p.Nodes) > mostRanks || unseen || first.Kind == Absent && len(p.Nodes) > 1 && !slices.ContainsFunc(p.Nodes, func(n int32) bool { return free(j, n) }) || len(p.Ask) > 0 && len(p.Ask) < len(p.Nodes) {
+	// Of several that have not called what another waits in, each may be held by what it is in.
+	if len(p.Nodes) > mostRanks || unseen || first.Kind == Absent && len(p.Nodes) > 1 && !slices.ContainsFunc(p.Nodes, func(n int32) bool { return !waits(n) }) || len(p.Ask) > 0 && len(p.Ask) < len(p.Nodes) {
 		p.Nodes = nil
 	}
 	return p
-}
-
-// free reports whether a rank waits in nothing. Of several that have not called what another waits in, each may be held by what it is in.
-func free(j *observe.Job, n int32) bool {
-	return !slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still })
 }
 
 // fallen gives the silent host that all of the worlds are about, where one of them is that it was lost as the job stopped; nil none.

@@ -51,23 +51,19 @@ func candidates(w *World) (out []Fault) {
 			out = append(out, Fault{Crossed, n, int32(o)})
 		}
 	}
-	out = append(out, aheads(w)...)
+	for i, n := range w.sole { // Of the operations that only one rank has called, the first of each communicator.
+		if n >= 0 && !slices.ContainsFunc(out, func(f Fault) bool {
+			return f.Kind == Ahead && f.A == n && w.Operations[f.B].Comm == w.Operations[i].Comm
+		}) {
+			out = append(out, Fault{Ahead, n, int32(i)})
+		}
+	}
 	for w := range wires {
 		out = append(out, w)
 	}
 	slices.SortFunc(out, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
-	return out
-}
-
-// aheads lists the ranks that are ahead of all others of a communicator, with the first operation that the others have not called.
-func aheads(w *World) (out []Fault) {
-	for i, n := range w.sole {
-		if n >= 0 && !slices.ContainsFunc(out, func(f Fault) bool { return f.A == n && w.Operations[f.B].Comm == w.Operations[i].Comm }) {
-			out = append(out, Fault{Ahead, n, int32(i)})
-		}
-	}
 	return out
 }
 

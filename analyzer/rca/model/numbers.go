@@ -22,13 +22,7 @@ const (
 )
 
 // How much rarer than nothing a fault is. A fault has to explain more than that. The order is meant, not the value.
-const (
-	harmless = -5.0
-	usual    = -6.0
-	seldom   = -7.0
-	rare     = -8.0
-	rarest   = -9.0
-)
+const harmless, usual, seldom, rare, rarest = -5.0, -6.0, -7.0, -8.0, -9.0
 
 var prior = [kinds]float64{
 	Absent: usual, Stopped: usual, Gone: usual, GPU: usual, Proxy: rare, NIC: seldom, Wire: rare, OtherCall: seldom, Lost: seldom, Unseen: seldom,

@@ -84,7 +84,7 @@ func (j *Job) otherEnd(c *job.Comm, p *Part, m *job.Member) Letter {
 	if k := c.Find(p.Node); k != nil {
 		me = int(k.CommRank)
 	}
-	last, in := int64(-1), false
+	last := int64(-1)
 	for _, list := range [][]rca.Op{m.Membership.Recent, m.Membership.InFlight} {
 		for k := range list {
 			if o := &list[k]; o.Func == fn && o.Peer == me {
@@ -92,12 +92,8 @@ func (j *Job) otherEnd(c *job.Comm, p *Part, m *job.Member) Letter {
 			}
 		}
 	}
-	for k := range m.Membership.InFlight {
-		o := &m.Membership.InFlight[k]
-		in = in || o.Func == fn && o.Peer == me && o.Seq == p.Op.Seq
-	}
 	switch n, ok := m.Membership.FuncCalled[fn]; {
-	case in: // It was not read.
+	case slices.ContainsFunc(m.Membership.InFlight, func(o rca.Op) bool { return o.Func == fn && o.Peer == me && o.Seq == p.Op.Seq }): // It was not read.
 		return Unknown
 	case last >= p.Op.Seq:
 		return Left
