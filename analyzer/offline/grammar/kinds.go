@@ -80,12 +80,15 @@ const (
 	Rendezvous      Kind = "rendezvous"
 	RemoteError     Kind = "remote_error"
 	NCCLError       Kind = "nccl_error"
+	NCCLUsage       Kind = "nccl_usage"    // NCCL refused a call.
+	FirstFailed     Kind = "first_failure" // A line that no row knows.
 	Connect         Kind = "connect"
 	ForeignClient   Kind = "foreign_client"
 	NetworkError    Kind = "network_error"
 	LocalClosed     Kind = "local_closed"
 	Disagree        Kind = "disagree" // Messages without numbers show different operations.
 	Elsewhere       Kind = "elsewhere"
+	Apart           Kind = "apart" // Ranks time out at different numbers, in groups that nobody names.
 	Warning         Kind = "warning"
 	OtherLibrary    Kind = "other_library"
 	LibraryWaits    Kind = "library_waits"
@@ -103,6 +106,11 @@ const (
 // aside says that a message of the kind makes no log worth reading: it only helps where something else is told.
 func (k Kind) aside() bool {
 	return k == World || k == Placed || k == Ending || k == CallStack
+}
+
+// Bare says that a message of the kind tells nothing of the failure in its own line.
+func (k Kind) Bare() bool {
+	return k.aside() || k == LastLine || k == Traceback || k == Abort || k == Launched || k == Joined || k == Key
 }
 
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }

@@ -22,7 +22,7 @@ var RankLabel = re(`\[rank(\d+)[\]\[]`)
 // first of a message.
 var ProcLabel = re(`\[proc (\S*?) pid=(\d+)\](:?) `)
 
-var colour = re("(?:\x1b|\\^\\[|#033|#x1[Bb])\\[[0-9;?]*[A-Za-z]")
+var colour = re("(?:\x1b|\\^\\[|#033|#x1[Bb])\\[[0-9;?]*[A-Za-z]|\\[\\d{1,2}(?:;\\d{1,3})*m")
 
 // label is what somebody puts before lines.
 type label struct {
@@ -48,7 +48,11 @@ var labels = []label{
 	{by: "horovodrun", re: re(`^\[(\d+)\]<std(?:out|err)>: ?`), share: 0.5, ranks: true},
 	{by: "srun --label", re: re(`^\s*(\d+): `), share: 0.9, ranks: true},
 	{by: "docker compose and docker service logs", re: re(`^[\w.@-]+ *\|(?: |$)`), share: 0.9},
-	{by: "dates before lines", re: re(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d) `), share: 0.9},
+	{by: "dates before lines", re: re(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d| UTC)? `), share: 0.9},
+	{by: "Determined", re: re(`^\[\d{4}-\d\d-\d\d[T ][\d:.]+Z?\] \w+ \[rank=(\d+)\] \|\| ?`), share: 0.5, ranks: true},
+	{by: "polyaxon", re: re(`^[a-z]\w*\.\d+ -- `), share: 0.9},
+	{by: "accelerate test and other wrappers of commands", re: re(`^(?:stderr|stdout)(?: ?[:|] ?|$)`), share: 0.5},
+	{by: "numbers and marks of quoted lines", re: re(`^(?:\[\d+\]|>)(?: |$)`), share: 0.9},
 	{by: "journalctl and syslog", re: re(`^[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d [\w.-]+ [\w./@-]+\[\d+\]: `), share: 0.9},
 	{by: "pdsh and ansible", re: re(`^[a-z][\w-]*\d[\w.-]*: `), share: 0.9},
 	{by: "stern", re: re(`^[a-z][a-z0-9-]*-[a-z0-9]+ [a-z][a-z0-9-]* (?:› )?`), share: 0.95},
@@ -72,6 +76,9 @@ func Plain(text []byte) []byte {
 		return own
 	}
 	text = outOfJSON(text)
+	if again := []byte("]<std"); bytes.Contains(text, again) {
+		text = labelledOnce(text)
+	}
 	for range 8 { // A collector within another.
 		peel := wrapper(text)
 		if peel == nil {
@@ -129,7 +136,7 @@ func jsonLine(line []byte) (string, bool) {
 	var entry struct {
 		Log, Message, Msg, Line, Text, MESSAGE *string
 		Stream                                 string
-		Frames, Entries, TraceEvents           json.RawMessage
+		Data, Frames, Entries, TraceEvents     json.RawMessage
 	}
 	if json.Unmarshal(line, &entry) != nil || entry.Frames != nil || entry.Entries != nil || entry.TraceEvents != nil {
 		return "", false
@@ -139,7 +146,8 @@ func jsonLine(line []byte) (string, bool) {
 			return *s, true
 		}
 	}
-	return "", false
+	var data string // As wrappers of commands write lines.
+	return data, json.Unmarshal(entry.Data, &data) == nil
 }
 
 // outOfJSON takes lines out of JSON. A line of Docker's without an end goes on in the next; others' have none.
@@ -220,6 +228,10 @@ func (l *label) keep(whole []byte, value string, ranks bool) string {
 			}
 			return "[proc " + name + " pid=" + pid + "]: "
 		}
+	case "Ray":
+		if m := rayLabel.FindSubmatch(whole); m != nil {
+			return "[proc " + string(m[1]) + " pid=" + string(m[2]) + "]: "
+		}
 	case "SGLang":
 		if m := parallelParts.FindAll(whole, -1); m != nil {
 			return "[proc " + string(bytes.Join(m, []byte("_"))) + " pid=0] "
@@ -234,7 +246,8 @@ func (l *label) keep(whole []byte, value string, ranks bool) string {
 const maxRank = 1 << 17
 
 var (
-	vllmLabel     = re(`^\((Worker\w*|VllmWorker\w*|RayWorkerWrapper\w*)(?: rank=(\d+))?(?: pid=(\d+))?`)
+	vllmLabel     = re(`^\((Worker\w*|VllmWorker\w*|RayWorkerWrapper\w*|EngineCore\w*|DPCoordinator\w*)(?: rank=(\d+))?(?: pid=(\d+))?`)
+	rayLabel      = re(`^\((?:([\w.:<>-]+) )?pid=(\d+)`)
 	parallelParts = re(`\b(?:DP|PP|TP|EP|CP)\d+\b`)
 )
 
@@ -252,6 +265,21 @@ func contradicts(text []byte, label *regexp.Regexp) bool {
 	return false
 }
 
+var tag = re(`\[\d+,\d+\]<std(?:out|err|diag)>: ?`)
+
+// labelledOnce takes the labels out of lines that a program wrote in pieces, each of which mpirun gave one. The first stays.
+func labelledOnce(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		if at := tag.FindIndex(line); at != nil {
+			out = append(append(out, line[:at[1]]...), tag.ReplaceAll(line[at[1]:], nil)...)
+			continue
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
 func peeled(text []byte, peel peeler) []byte {
 	out := make([]byte, 0, len(text))
 	within := false
@@ -259,6 +287,9 @@ func peeled(text []byte, peel peeler) []byte {
 		before := kept.Find(line)
 		rest, keep, goesOn := peel(line[len(before):])
 		if !within {
+			if keep != "" && bytes.HasPrefix(before, []byte("[proc EngineCore")) {
+				before = nil // It passes on what its worker says.
+			}
 			out = append(out, before...)
 			if keep != "" && !RankLabel.Match(rest) {
 				out = append(out, keep...)
@@ -281,7 +312,7 @@ func unbroken(text []byte) []byte {
 	widest, lines, long := 0, 0, 0
 	for line := range bytes.Lines(text) {
 		lines++
-		switch n := len(bytes.TrimRight(line, "\n")); {
+		switch n := len(unpadded(line)); {
 		case n > widest:
 			widest, long = n, 1
 		case n == widest:
@@ -299,13 +330,22 @@ func unbroken(text []byte) []byte {
 			end = at + i + 1
 		}
 		line := text[at:end]
-		if body := bytes.TrimRight(line, "\n"); len(body) == widest && !alike(body, text[end:]) {
+		if body := unpadded(line); len(body) == widest && !alike(body, text[end:]) {
 			line = body
 		}
 		out = append(out, line...)
 		at = end
 	}
 	return out
+}
+
+// unpadded is a line without its end, and without the blanks with which terminals fill lines up.
+func unpadded(line []byte) []byte {
+	line = bytes.TrimRight(line, "\n")
+	if bytes.HasSuffix(line, []byte("  ")) {
+		return bytes.TrimRight(line, " ")
+	}
+	return line
 }
 
 // alike reports whether the next line begins as this one does: then it is one of its own, of the same length by chance.

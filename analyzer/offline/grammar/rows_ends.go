@@ -89,6 +89,12 @@ var endRows = []Row{
 		Test:    "The actor died unexpectedly before finishing this task.\n\tclass_name: W\n\tpid: 4711\n\tip: 10.0.0.7\nThe actor is dead because",
 	},
 	{
+		Kind: Lost, Prints: "Ray, without the process", Source: "github.com/ray-project/ray python/ray/exceptions.py; github.com/Unakar/Logic-RL issue 18",
+		Anchors: []string{"actor is dead because its worker process has died"},
+		Pattern: re(`actor is dead because its worker process has died\. Worker exit type: (?P<type>\w+) Worker exit detail: (?P<what>[^\n]+)`),
+		Test:    "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits",
+	},
+	{
 		Kind: Lost, Prints: "Ray's GCS", Source: "github.com/ray-project/ray src/ray/gcs",
 		Anchors: []string{"has been marked dead because"},
 		Pattern: re(`The node with (?:node id|client ID):? \S+?(?: and (?:address|ip): (?P<host>\S+?))?(?: and node name: \S+)? has been marked dead because (?:the )?(?P<what>[^.\n]+)`),
@@ -233,9 +239,9 @@ var launcherRows = []Row{
 		Test:    "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:3\nThe tasks have crashed.",
 	},
 	{
-		Kind: Awaited, Prints: "JAX's and TensorFlow's coordination service", Source: "github.com/openxla/xla xla/tsl/distributed_runtime/coordination/coordination_service.cc", Says: "did not come to the barrier ${id}: ${have} of ${of} tasks came",
+		Kind: Awaited, Prints: "JAX's and TensorFlow's coordination service", Source: "github.com/openxla/xla xla/tsl/distributed_runtime/coordination/coordination_service.cc", Says: "did not come to the barrier ${id}",
 		Anchors: []string{"Barrier timed out. "}, Flat: true,
-		Pattern: re(`Barrier timed out\. Id: (?P<id>[\w:.-]+?)\. Number of tasks at barrier: (?P<have>\d+)/(?P<of>\d+)\..*?timed out task names: /job:\w+/replica:\d+/(?P<worker>task:\d+)`),
+		Pattern: re(`Barrier timed out\. (?:Id: (?P<id>[\w:.-]+?)\. Number of tasks at barrier: (?P<have>\d+)/(?P<of>\d+)\..*?timed|Barrier_id: (?P<id2>[\w:.-]+?)\. Timed) out task names: (?P<tasks>(?:/job:\w+/replica:\d+/task:\d+ ?)+)`),
 		Test:    "Barrier timed out. Id: PjRT_Client_Connect::0. Number of tasks at barrier: 7/8. The first task at the barrier: /job:jax_worker/replica:0/task:0. Some timed out task names:\n/job:jax_worker/replica:0/task:5",
 	},
 	{
@@ -247,6 +253,10 @@ var launcherRows = []Row{
 		Kind: WorkerDied, Prints: "dlrover's job master", Source: "github.com/intelligent-machine-learning/dlrover dlrover/python/master/monitor, issue 1690", Says: "failed, says dlrover (${what})",
 		Anchors: []string{"][status_update]["}, Pattern: re(`\[(?P<worker>[\w.-]+)\]\[status_update\]\[\w+ to Failed\][^\n]*"exit reason": "(?P<what>[^O"][^"]*)"`),
 		Test: `[2026-01-01, 10:00:00][warn][job-worker-3][status_update][Running to Failed][{"from_state": "Running", "to_state": "Failed", "node": "job-worker-3", "exit reason": "Deleted"}]`,
+	},
+	{
+		Kind: Aborted, Prints: "Python's faulthandler", Source: "docs.python.org library/faulthandler", Says: "aborted",
+		Anchors: []string{"Fatal Python error: Aborted"}, Test: "Fatal Python error: Aborted",
 	},
 	{
 		Kind: Crashed, Prints: "Python's faulthandler", Source: "docs.python.org library/faulthandler", Says: "crashed: ${what}",

@@ -64,6 +64,12 @@ var hardwareRows = []Row{
 		Test: "Unable to determine the device handle for GPU0000:4E:00.0: Unknown Error",
 	},
 	{
+		Kind: GPUHardware, Prints: ofDriver + " without an Xid, and what repeats it", Source: "github.com/NVIDIA/NVSentinel issue 155; github.com/leptonai/gpud issue 604", Says: "GPU ${bus} has fallen off the bus",
+		Anchors: []string{"NVRM: The NVIDIA GPU ", "allen off the bus"}, Flat: true,
+		Pattern: re(`(?:NVIDIA GPU (?P<bus>[0-9a-fA-F:.]+)\b(?:[^X]|X[^i]){0,200}?|^(?:[^X]|X[^i]){0,80}?)fallen off the bus`),
+		Test:    "[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to commands.",
+	},
+	{
 		Kind: GPUHardware, Prints: ofCUDA, Source: "docs.nvidia.com deploy/nvml-api, NVML_ERROR_GPU_IS_LOST", Says: "its GPU is lost: the driver cannot reach it",
 		Anchors: []string{"GPU is lost"}, Pattern: re(`(?:[Ee]rror: |\(|'|NVML: )GPU is lost`), Test: "RuntimeError: CUDA error: GPU is lost. Reboot the system to recover this GPU",
 	},
@@ -140,6 +146,11 @@ var hardwareRows = []Row{
 		Kind: GPUHardware, Prints: "AMD's HSA runtime", Source: "github.com/ROCm/ROCR-Runtime runtime/hsa-runtime/core/runtime/runtime.cpp", Says: "GPU node ${node} stopped: ${what}",
 		Anchors: []string{"HW Exception by GPU node"}, Pattern: re(`HW Exception by GPU node-(?P<node>\d+)[^\n]*reason ?:(?P<what>[^\n]*)`),
 		Test: "HW Exception by GPU node-5 (Agent handle: 0x55) reason :GPU Hang",
+	},
+	{
+		Kind: GPUUnknown, Prints: "AMD's HSA runtime", Source: "github.com/ROCm/clr rocclr/device/rocm/rocdevice.cpp, github.com/mila-iqia/milabench pull 397", Says: "its GPU's queue was aborted: ${what}",
+		Anchors: []string{"aborting with error : HSA_"}, Pattern: re(`aborting with error : (?P<what>HSA_\w+: [^\n]*)`),
+		Test: ":0:rocdevice.cpp            :3586: 92087492418 us:  Callback: Queue 0x772c40900000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016",
 	},
 	{
 		Kind: GPUHardware, Prints: ofCUDA, Source: atCUDA, Says: "its GPU reported an uncorrectable ECC error",

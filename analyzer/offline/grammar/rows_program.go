@@ -157,9 +157,13 @@ var libraryRows = []Row{
 		Test: "Stalled ops:\nallreduce.grad_7 [missing ranks: 1, 2]",
 	},
 	{
-		Kind: WaitsFor, Prints: "Horovod's stall inspector, 0.19 and newer", Source: "github.com/horovod/horovod horovod/common/stall_inspector.cc", Says: "a Horovod operation",
-		Anchors: []string{"Missing ranks:"}, Pattern: re(`Missing ranks:\s*\n[^\n]*?(?P<ranks>\d+): \[(?P<what>[^\],\n]+)`),
+		Kind: WaitsFor, Prints: "Horovod's stall inspector, 0.19 and newer", Source: "github.com/horovod/horovod horovod/common/stall_inspector.cc; github.com/polyaxon/polyaxon issue 657", Says: "a Horovod operation",
+		Anchors: []string{"Missing ranks:", "Stalled ranks:"}, Pattern: re(`(?:Missing|Stalled) ranks:\s*\n[^\n]*?(?P<ranks>\d+): \[(?P<what>[^\],\n]+)`),
 		Test: "Missing ranks:\n1: [allreduce.grad_7, allreduce.grad_8]",
+	},
+	{
+		Kind: Reached, Prints: "Horovod before 0.14", Source: "github.com/horovod/horovod pull 342, issue 530", Says: "a Horovod operation",
+		Anchors: []string{"[ready ranks: "}, Pattern: re(`\[ready ranks: ?(?P<came>[\d, ]+)\]`), Test: "Stalled ops: HorovodBroadcast_weights_0 [ready ranks: 5, 6, 3, 1, 4, 0]",
 	},
 	{
 		Kind: LibraryWaits, Prints: "AWS Neuron's runtime", Source: "awsdocs-neuron.readthedocs-hosted.com neuron-runtime/nrt-troubleshoot", Says: "timed out on Neuron Device ${device} NC ${core}",

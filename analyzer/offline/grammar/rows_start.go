@@ -104,8 +104,8 @@ var startRows = []Row{
 	},
 	{
 		Kind: LinkHardware, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/transport/net_ib.cc", Says: "got an event of its NIC ${nic}: ${what}",
-		Anchors: []string{"ot async event"},
-		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?NET/IB ?: (?P<nic>[\w.:-]+?)(?::\d+)? [Gg]ot async (?:fatal )?event ?: (?P<what>[^\n]*(?:port error|catas\. error|fatal|port down|local)[^\n]*)`),
+		Anchors: []string{"ot async event", "ot async error event", "ot async fatal event"},
+		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?NET/IB ?: (?P<nic>[\w.:-]+?)(?::\d+)? [Gg]ot async (?:\w+ )?event ?: (?P<what>[^\n]*(?:port error|catas\. error|fatal|port down|local)[^\n]*)`),
 		Test:    "gpu-a:50:60 [1] transport/net_ib.cc:90 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error",
 	},
 	{

@@ -35,6 +35,17 @@ var storeRows = []Row{
 		Test:    "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
 	},
 	{
+		Kind: LibraryWaits, Prints: ofStore + ", 2.5 and newer", Source: atStore + "; github.com/sgl-project/sglang issue 3398", Says: "waited in vain for the job's store on ${peer} port ${port}: nobody set what it wants",
+		Anchors: []string{"waitForInput: "}, Flat: true,
+		Pattern: re(`waitForInput: (?:poll for )?socket SocketImpl\([^)]*?remote=\[?(?:::ffff:)?(?P<peer>[^\]:)]+(?::[^\]):]+)*?)\]?:(?P<port>\d+)\) (?:timed out|returned 0, likely a timeout)`),
+		Test:    "[rank3]:[W208 00:55:32.444220068 socket.cpp:487] [c10d] waitForInput: socket SocketImpl(fd=103, addr=[::ffff:10.0.0.2]:52362, remote=[::ffff:10.0.0.1]:5000) timed out after 1800000ms",
+	},
+	{
+		Kind: PortTaken, Prints: "Python, PyTorch before 1.10, and Windows", Source: "github.com/Lightning-AI/pytorch-lightning issues 485, 2081; github.com/Adi-iitd/AI-Art issue 10", Says: "cannot open a port: another process uses it",
+		Anchors: []string{"rror: Address already in use", "Only one usage of each socket address", "] Address already in use", "] address already in use"},
+		Pattern: re(`(?:Error: (?:\[Errno \d+\] )?[Aa]ddress already in use|Only one usage of each socket address)`), Test: "RuntimeError: Address already in use",
+	},
+	{
 		Kind: StoreGone, Prints: ofStore + ", 2.1 and newer", Source: atStore, Says: "lost the job's store",
 		Anchors: []string{`flag on TCPStore`},
 		Pattern: re(`Failed to (?:check|set|get)[^\n]{0,80}flag on TCPStore[^\n]*`),

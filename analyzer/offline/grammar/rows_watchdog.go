@@ -64,6 +64,12 @@ var watchdogRows = []Row{
 		Test:    "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=7, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDeviceTypes=x)",
 	},
 	{
+		Kind: Disagree, Prints: "PyTorch's DistributedDataParallel, 1.9 and newer", Source: "github.com/pytorch/pytorch torch/csrc/distributed/c10d/reducer.cpp", Says: "has another model than rank ${other}: ${what}",
+		Anchors: []string{"DDP expects same model across all ranks"}, Flat: true,
+		Pattern: re(`DDP expects same model across all ranks, but (?P<what>Rank (?P<rank>\d+) has \d+ params, while rank (?P<other>\d+) has inconsistent \d+ params)`),
+		Test:    "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 212 params, while rank 0 has inconsistent 0 params.",
+	},
+	{
 		Kind: WaitsFor, Prints: "PyTorch's monitored_barrier", Source: "github.com/pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupGloo.cpp", Says: "monitored_barrier",
 		Anchors: []string{"failed to pass monitoredBarrier"},
 		Pattern: re(`\[Rank (?P<by>\d+)\]: Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier`),
@@ -110,7 +116,7 @@ var watchdogRows = []Row{
 			"RuntimeError: ", "ValueError: ", "KeyError: ", "TypeError: ", "IndexError: ", "OSError: ", "AssertionError: ", "FileNotFoundError: ", "ConnectionError: ", "ImportError: ", "AttributeError: ",
 			"BackendError: ", "NetworkError: ", "StoreError: ", "MemoryError: ", "AcceleratorError: ", "TimeoutError: ", "PermissionError: ", "NotFoundError: ", "ProcessError: ", "Exception: ",
 		},
-		Pattern: re(`^(?P<label>(?:\[rank\d+\]: ?|\[proc \S*? pid=\d+\]:? )*)(?P<class>[A-Za-z_][\w.]*(?:Error|Exception)): (?P<message>[^\n]*)`),
+		Pattern: re(`^(?P<label>(?:\[rank\d+\]: ?|\[proc \S*? pid=\d+\]:? )*)(?P<class>(?:[A-Za-z_][\w.]*)?(?:Error|Exception)(?:\([\w.]+\))?): (?P<message>[^\n]*)`),
 		Test:    "[rank9]: ValueError: mine",
 	},
 	{

@@ -79,21 +79,29 @@ func match(text []byte, at int, anchor []byte, row *Row) (e Event, end int, ok b
 	}
 	region := text[start:min(len(text), at+len(anchor)+window)]
 	from, to := at-start, at-start+len(anchor)
-	if row.Flat {
-		before, after := flat(region[:from]), flat(region[from:])
-		if before != "" && (isSpace(region[from-1]) || isSpace(region[from])) {
-			before += " "
-		}
-		from, to = len(before), len(before)+min(len(after), len(flat(anchor)))
-		region = []byte(before + after)
+	if !row.Flat {
+		end, ok = e.apply(region, from, to)
+		return e, at + max(len(anchor), end-from), ok
 	}
+	before, after := flat(region[:from]), flat(region[from:])
+	if before != "" && (isSpace(region[from-1]) || isSpace(region[from])) {
+		before += " "
+	}
+	end, ok = e.apply([]byte(before+after), len(before), len(before)+min(len(after), len(flat(anchor))))
+	from = len(before)
+	if !ok { // Perhaps it is broken inside words.
+		end, ok = e.apply(bytes.ReplaceAll(region, []byte{'\n'}, nil), at-start, to)
+		from = at - start
+	}
+	return e, at + max(len(anchor), end-from), ok
+}
+
+// apply looks for the row's pattern in a region, where it must overlap the anchor, and gives where the message ends.
+func (e *Event) apply(region []byte, from, to int) (end int, ok bool) {
 	for off := 0; off < to; {
-		m := row.Pattern.FindSubmatchIndex(region[off:])
-		if m == nil {
-			return e, 0, false
-		}
-		if off+m[0] >= to {
-			return e, 0, false
+		m := e.Pattern.FindSubmatchIndex(region[off:])
+		if m == nil || off+m[0] >= to {
+			return 0, false
 		}
 		if off+m[1] <= from { // A message of the same kind before it on the line.
 			off += max(m[1], 1)
@@ -106,9 +114,9 @@ func match(text []byte, at int, anchor []byte, row *Row) (e Event, end int, ok b
 			}
 			e.caps = append(e.caps, s)
 		}
-		return e, at + max(len(anchor), off+m[1]-from), true
+		return off + m[1], true
 	}
-	return e, 0, false
+	return 0, false
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

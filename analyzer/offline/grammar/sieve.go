@@ -15,7 +15,8 @@ const (
 	sieveHead  = 1 << 20  // Kept whatever it says: labels and the job's size stand there.
 	sieveKeep  = 64 << 20 // Kept at most.
 	sieveChunk = 1 << 20
-	following  = 80 // Lines after one of use.
+	following  = 80        // Lines after one of use.
+	sieveTail  = 256 << 10 // Of the end, kept whatever it says: how a job ended stands there.
 )
 
 // Sieve reads a log of any length and gives the lines of use with those around them. cut says that there were more.
@@ -49,6 +50,7 @@ func Sieve(r io.Reader) (kept []byte, cut bool, err error) {
 		rest = copy(buf, buf[whole:n])
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			s.kept = append(s.kept, s.tail...)
 			return s.kept, s.cut, nil
 		case err != nil:
 			return s.kept, s.cut, err
@@ -60,6 +62,7 @@ type sieve struct {
 	kept []byte
 	left int // Lines that still belong to one of use.
 	cut  bool
+	tail []byte // The newest of what was not kept.
 }
 
 // telling are the anchors of all messages but those that help only beside others.
@@ -88,6 +91,7 @@ func (s *sieve) chunk(b []byte) {
 	for len(b) > 0 {
 		at := first(b)
 		if at < 0 {
+			s.passed(b)
 			return
 		}
 		b = b[bytes.LastIndexByte(b[:at], '\n')+1:]
@@ -96,6 +100,16 @@ func (s *sieve) chunk(b []byte) {
 			b = s.line(b)
 		}
 	}
+}
+
+// passed remembers the end of what is of no use.
+func (s *sieve) passed(b []byte) {
+	if len(b) < sieveTail {
+		s.tail = append(s.tail[max(0, len(s.tail)+len(b)-sieveTail):], b...)
+		return
+	}
+	b = b[len(b)-sieveTail:]
+	s.tail = append(s.tail[:0], b[bytes.IndexByte(b, '\n')+1:]...)
 }
 
 // line keeps a line and gives what follows.
@@ -107,6 +121,7 @@ func (s *sieve) line(b []byte) []byte {
 	if s.left--; first(b[:end]) >= 0 {
 		s.left = following
 	}
+	s.tail = s.tail[:0]
 	if len(s.kept)+end > sieveKeep {
 		s.cut = true
 	} else {
