@@ -5,6 +5,7 @@ package offline
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -196,7 +197,28 @@ var publicOthers = []publicCase{
 	{name: "fabric manager", text: "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 10 port 33\n", exit: ExitFound, head: []string{"86:00.0", "20034"}},
 	{name: "queue pairs", text: "gpu-c:200:250 [4] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out errno 110\n", exit: ExitUnknown, head: []string{"gpu-c", "Connection timed out"}, says: []string{"ibstat"}},
 	{name: "CUDA's failure in NCCL", text: "gpu-c:200:250 [4] proxy.cc:1500 NCCL WARN Cuda failure 719 'unspecified launch failure'\n", exit: ExitFound, head: []string{"gpu-c", "its GPU reported"}},
+	// Text that no row knows, and who says it.
+	{name: "an error of its launcher", text: "srun: error: Task launch for 36.0 failed on node n1: Job credential expired\n", exit: ExitUnknown, head: []string{"node n1", "credential expired"}, never: []string{"Nothing was seen"}},
+	{name: "an error of a rank", text: "[rank2]: loading data\n[rank2]: page table of shard 7 is corrupt, error 12\n[rank3]: done\n", exit: ExitUnknown, head: []string{"Rank 2", "page table of shard 7"}},
+	{name: "an assertion of C++", text: "terminate called after throwing an instance of 'a::MyException'\n  what():  [x][ERROR] Assertion failed: MPI error mpiUtils.cpp:211 '6'\n", exit: ExitUnknown, head: []string{"mpiUtils.cpp:211"}},
+	{name: "why a process exited", text: "[ERROR] shard 7 of the index is corrupt at 12\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 7 (pid: 153932) of binary: python\n", exit: ExitUnknown, head: []string{"ocal rank 7", "exit code 1", "shard 7"}},
+	{name: "a victim of HCCL", text: "[rank1]:   File \"/x/distributed_c10d.py\", line 2501, in all_reduce\n[rank1]:     work = group.allreduce([tensor], opts)\n[rank1]: RuntimeError: InnerRunOpApi:x.cpp:281 OPS function error: HcclAllreduce, error code is 6\n", exit: ExitUnknown, head: []string{"Rank 1", "victim"}},
+	{name: "a victim of a library that nobody knows", text: "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/x/torch/distributed/distributed_c10d.py\", line 2501, in all_reduce\n[rank1]:     work = group.allreduce([tensor], opts)\n[rank1]: RuntimeError: MyccL call returned 6\n", exit: ExitUnknown, head: []string{"rank 1, in all_reduce"}},
+	{name: "a server that waits for its workers", text: "(EngineCore_DP0 pid=559)   File \"/x/shm_broadcast.py\", line 464, in acquire_read\n(EngineCore_DP0 pid=559)     raise RuntimeError(\"cancelled\")\n(EngineCore_DP0 pid=559) RuntimeError: cancelled\n", exit: ExitUnknown, head: []string{"EngineCore DP0", "victim"}},
+	{name: "NCCL refuses a call", text: "RuntimeError: NCCL error in: x/NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8\nsrun: error: n0: tasks 2-7: Exited with exit code 1\nsrun: error: n1: tasks 8-15: Exited with exit code 1\n", exit: ExitUnknown, head: []string{"invalid argument", "no machine"}},
+	{name: "two launchers, one after the other", text: elasticOf("22:45:52", 0, 19414) + elasticOf("22:45:01", 4, 19401), exit: ExitFound, ranks: []int{4}},
+	{name: "ranks apart", text: "[E ProcessGroupNCCL.cpp:458] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96117, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 25625613 milliseconds before timing out.\n[E ProcessGroupNCCL.cpp:458] [Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 25625251 milliseconds before timing out.\n", exit: ExitUnknown, head: []string{"rank 7 at all_reduce #64088", "rank 0 at all_reduce #96117"}},
+	{name: "who waits", text: "[rank2]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600061 milliseconds before timing out.\n[rank2]:[E101 10:00:00.2 ProcessGroupNCCL.cpp:2268] [PG ID 1 PG GUID 1 Rank 2]  failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 12, last completed work: 8\n", exit: ExitUnknown, head: []string{"rank 2, in all_reduce #9", "Nothing was seen of ranks 0, 1"}},
+	{name: "Ray's call", text: "ray::W.f() (pid=124798, ip=10.0.0.9, actor_id=b, repr=x)\n  File \"/x/memory.py\", line 170, in empty_cache\n    f()\nRuntimeError: CUDA error: an illegal memory access was encountered\n", exit: ExitFound, head: []string{"124798", "10.0.0.9", "illegal memory access"}},
+	{name: "a port in use, at its start", text: "-- Process 0 terminated with the following error:\nTraceback (most recent call last):\n  File \"/x/torch/distributed/rendezvous.py\", line 143, in _env_rendezvous_handler\n    store = TCPStore(a, b)\nRuntimeError: Address already in use\n", exit: ExitFound, head: []string{"another process uses it"}},
+	{name: "Horovod, the rank that tells is the one awaited", text: "[1,0]<stderr>:Stalled ranks:\n\n[1,0]<stderr>:0: [HorovodAllreduce]\n", exit: ExitUnknown, head: []string{"Rank 0 did not come"}},
+	{name: "an exception without a name of its own", text: "[rank4]: Traceback (most recent call last):\n[rank4]:   File \"/x/train.py\", line 8, in step\n[rank4]:     f()\n[rank4]: Exception: mine\n", exit: ExitFound, ranks: []int{4}, head: []string{"Exception: mine"}},
 	{name: "PMIx", text: "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-c\n  Remote host:   gpu-d\n", exit: ExitUnknown, head: []string{"gpu-c", "gpu-d"}},
+}
+
+// elasticOf is what torchrun's agent says of the only rank that it saw fail.
+func elasticOf(at string, rank, pid int) string {
+	return fmt.Sprintf("Root Cause (first observed failure):\n[0]:\n  time      : 2026-06-03_%s\n  host      : gpu-a\n  rank      : %d (local_rank: 0)\n  exitcode  : 1 (pid: %d)\n  error_file: <N/A>\n====\n", at, rank, pid)
 }
 
 // each puts a label before every line.

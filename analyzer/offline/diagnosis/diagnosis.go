@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
@@ -19,6 +21,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Result is a diagnosis and what it rests on.
@@ -97,11 +100,50 @@ func (r *Result) tell() {
 		all = append(all, s.Findings...)
 	}
 	r.Verdict = told.Apply(r.Verdict, all)
+	r.whoWaits()
 	for i := range r.Sources {
 		if s := &r.Sources[i]; s.Processes != nil && !s.Local {
 			r.Verdict.Culprits = slices.Clone(r.Verdict.Culprits)
 			s.Processes.Fill(r.Verdict.Culprits)
 		}
+	}
+}
+
+var countOfWaiting = regexp.MustCompile(`^(\d+) ranks? waits? `)
+
+// whoWaits names the few ranks that wait, and those of which the files show nothing, where the verdict names nobody.
+func (r *Result) whoWaits() {
+	v := &r.Verdict
+	m := countOfWaiting.FindStringSubmatch(v.Summary)
+	if m == nil || v.Class != rca.Unknown {
+		return
+	}
+	var waiting, missing []int
+	for i := range r.Evidence.Ranks {
+		if slices.ContainsFunc(r.Evidence.Ranks[i].Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
+			waiting = append(waiting, r.Evidence.Ranks[i].ID)
+		}
+	}
+	for _, gone := range r.Evidence.Missing {
+		if gone.Why == joblog.NoLine {
+			missing = append(missing, gone.Ranks...)
+		}
+	}
+	slices.Sort(missing)
+	const few = 8
+	if fmt.Sprint(len(waiting)) != m[1] || len(waiting) > few {
+		return
+	}
+	who := "ranks " + told.Spans(waiting)
+	if len(waiting) == 1 {
+		who = fmt.Sprintf("rank %d", waiting[0])
+	}
+	if v.Op != "" {
+		who += ", in " + strings.TrimPrefix(v.Op, "operation ")
+	}
+	v.Summary = strings.TrimSpace(m[0]) + " (" + who + ") " + v.Summary[len(m[0]):]
+	if missing = slices.Compact(missing); len(missing) > 0 && len(missing) <= few {
+		v.Summary += " Nothing was seen of " + words.RankNumbers(missing) + "."
 	}
 }
 

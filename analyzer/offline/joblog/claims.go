@@ -5,6 +5,7 @@ package joblog
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,7 @@ var (
 // claimed takes that one waits for others. What nobody known says of others makes no comparison, but is told.
 func (p *parser) claimed(e *grammar.Event) {
 	c := p.claimOf(e)
-	if c.By < 0 && e.Kind == grammar.WaitsFor {
+	if c.By < 0 && (e.Kind == grammar.WaitsFor || e.Get("came") != "") {
 		for _, r := range c.Absent {
 			f := told.New(grammar.Awaited, "did not come to "+c.What+": a process waited for it in vain")
 			f.Plural = "did not come to " + c.What + ": a process waited for them in vain"
@@ -60,6 +61,8 @@ func (p *parser) claimOf(e *grammar.Event) Claim {
 	switch {
 	case e.Kind == grammar.Key:
 		return p.key(e)
+	case e.Get("came") != "":
+		c.By, c.Absent = -1, gaps(ranks(e.Get("came")))
 	case e.Get("value") != "" && e.Int("value") <= 0:
 		c.Absent = nil // DeepEP: that rank has come.
 	case e.Kind == grammar.WaitsFor && strings.HasPrefix(c.What, "the start of"):
@@ -72,7 +75,22 @@ func (p *parser) claimOf(e *grammar.Event) Claim {
 			c.By = who.rank
 		}
 	}
+	if slices.Contains(c.Absent, c.By) {
+		c.By = -1 // It tells of all, and waits for nobody itself.
+	}
 	return c
+}
+
+// gaps are the numbers that a list lacks below its highest.
+func gaps(came []int) []int {
+	var out []int
+	const most = 4096
+	for r := range min(len(came)+most, slices.Max(append(came, -1))) {
+		if !slices.Contains(came, r) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // key reads a key of the store that nobody has set.

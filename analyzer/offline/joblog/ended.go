@@ -47,6 +47,7 @@ func (b *builder) ended(logs []*Log, waited map[int]bool) {
 		}
 	}
 	b.raised(logs, waited, deaths)
+	earliest(deaths)
 	if len(deaths) > 1 { // A launcher on each node tells of the one it saw first, and exit codes follow from others' ends.
 		maps.DeleteFunc(deaths, func(_ int, d *death) bool { return d.bare() })
 	}
@@ -65,6 +66,27 @@ func (b *builder) ended(logs []*Log, waited map[int]bool) {
 			kind, r.Stack = "raised", d.exception.Stack
 		}
 		b.facts = append(b.facts, rca.Fact{Host: r.Host, Rank: id, Component: "process", Kind: kind, Text: d.own()})
+	}
+}
+
+// earliest leaves the rank that ended first, where all ended on one host with a plain exit code and their launchers say when: the
+// others' ends follow from it. Clocks of different hosts are not compared.
+func earliest(deaths map[int]*death) {
+	var first *death
+	alone := false
+	for _, id := range slices.Sorted(maps.Keys(deaths)) {
+		d := deaths[id]
+		switch {
+		case !d.bare() || d.At == "" || d.Host == "" || first != nil && d.Host != first.Host:
+			return
+		case first == nil || d.At < first.At: // As torchrun writes times, letters are in their order.
+			first, alone = d, true
+		case d.At == first.At:
+			alone = false
+		}
+	}
+	if alone {
+		maps.DeleteFunc(deaths, func(_ int, d *death) bool { return d != first })
 	}
 }
 

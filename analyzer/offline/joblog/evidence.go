@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -230,16 +231,28 @@ func (b *builder) survey(states map[Place]*State) {
 // unnamed: messages of old versions name no group. Ranks that time out at one number are taken to be in one; different
 // numbers may be different groups.
 func (b *builder) unnamed(states map[Place]*State) {
-	first := int64(-1)
-	for place, s := range states {
-		if place.Group != "" || len(s.Ops) == 0 {
-			continue
+	at := map[int64][]int{}
+	what := map[int64]string{}
+	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
+		if s := states[place]; place.Group == "" && len(s.Ops) > 0 {
+			at[s.Ops[0].Seq] = append(at[s.Ops[0].Seq], place.Rank)
+			what[s.Ops[0].Seq] = flightrecorder.Canonical(s.Ops[0].Type)
 		}
-		if first >= 0 && s.Ops[0].Seq != first {
-			b.own[""] = true
-		}
-		first = s.Ops[0].Seq
 	}
+	const few = 4 // More places are several groups' for sure.
+	if len(at) < 2 {
+		return
+	}
+	if b.own[""] = true; len(at) > few {
+		return
+	}
+	var parts []string
+	for _, seq := range slices.Sorted(maps.Keys(at)) {
+		parts = append(parts, fmt.Sprintf("%s%s at %s #%d", rankWord(at[seq]), told.Spans(at[seq]), what[seq], seq))
+	}
+	f := told.New(grammar.Apart, "Ranks time out at different numbers: "+strings.Join(parts, ", "))
+	f.Whole = true
+	b.found = append(b.found, f)
 }
 
 func orUnnamed(s string) string {
@@ -419,6 +432,9 @@ func operation(o *Op) rca.Op {
 	return op
 }
 
+// NoLine is why a rank is missing that a log does not show at all.
+const NoLine = "the log has no line of it"
+
 func (b *builder) finish(partly bool) rca.Evidence {
 	ev := rca.Evidence{WorldSize: b.world, Facts: b.facts}
 	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
@@ -442,7 +458,7 @@ func (b *builder) finish(partly bool) rca.Evidence {
 		switch {
 		case partly && (r == nil || quiet): // That its lines are not there is no silence.
 		case r == nil:
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log has no line of it"})
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: NoLine})
 		case quiet:
 			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log does not say what it did: no message of its watchdog, and no exception of its own"})
 		default:

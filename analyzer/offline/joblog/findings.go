@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
@@ -47,6 +48,46 @@ func (p *parser) find(e *grammar.Event) {
 	p.log.Findings = append(p.log.Findings, f)
 }
 
+// firstFailure takes the line that names a failure best, where nothing that is known says why the job ended or stands.
+func (p *parser) firstFailure(events []grammar.Event) {
+	decided := slices.ContainsFunc(p.log.Exceptions, func(e Exception) bool { return !e.Victim() }) ||
+		slices.ContainsFunc(p.log.Ends, func(e End) bool {
+			return !isVictim(e.Why) && !strings.HasPrefix(e.Why, exited) && !strings.Contains(e.Why, "SIGABRT")
+		}) ||
+		slices.ContainsFunc(p.log.Findings, func(f told.Finding) bool { return told.Decides(f.Kind) })
+	if decided {
+		return
+	}
+	next := 0 // Events are in the order of the text, as lines are.
+	failed, ok := grammar.FirstFailure(p.text, func(start, end int) bool {
+		for next < len(events) && events[next].At < start {
+			next++
+		}
+		for i := next; i < len(events) && events[i].At < end; i++ {
+			if !events[i].Kind.Bare() {
+				return true
+			}
+		}
+		return false
+	})
+	if !ok || failed.Follows && len(p.log.Exceptions)+len(p.log.Ends)+len(p.log.Findings)+len(p.log.States) > 0 {
+		return
+	}
+	f := told.New(grammar.FirstFailed, `reported: "`+cut(failed.Text)+`"`)
+	if failed.Follows {
+		f.Kind = grammar.BrokenOff
+	}
+	f.Order = failed.At
+	e := grammar.Event{Row: &grammar.Row{Kind: f.Kind}, At: failed.At, Start: failed.At}
+	if i := bytes.IndexByte(p.text[failed.At:], '\n'); i >= 0 {
+		e.At += i
+	}
+	p.ofSpeaker(&f, &e)
+	if f.Rank < maxRank {
+		p.log.Findings = append(p.log.Findings, f)
+	}
+}
+
 // ofSpeaker gives a finding to the process whose line it is.
 func (p *parser) ofSpeaker(f *told.Finding, e *grammar.Event) {
 	who, ok := p.speaker(e.At)
@@ -72,6 +113,11 @@ func (p *parser) ofSpeaker(f *told.Finding, e *grammar.Event) {
 	}
 	if r, ok := p.raisedIn(e); ok {
 		f.Rank = r
+		return
+	}
+	const back = 16 << 10
+	if m := rayCall.FindAllSubmatch(p.text[max(0, e.Start-back):e.Start], -1); m != nil && f.Host == "" && f.PID == 0 {
+		f.PID, f.Host = int(number(m[len(m)-1][1])), string(m[len(m)-1][2])
 		return
 	}
 	if e.At > p.within.from && e.At < p.within.to { // The message of an exception, whose label stands at its traceback.
@@ -103,6 +149,9 @@ var (
 	ncclHead = regexp.MustCompile(`(\S+?):(\d+):\d+ \[(\d+)\] `)
 	// aboutRank begins the message of an exception that names its rank.
 	aboutRank = regexp.MustCompile(`^\s*\[?[Rr]ank[ :=]*(\d+)\b[\]:,]`)
+	taskPart  = regexp.MustCompile(`task:(\d+)`)
+	// rayCall begins what Ray shows of a call that failed elsewhere.
+	rayCall   = regexp.MustCompile(`ray::[^\n]*?\(pid=(\d+), ip=([\d.]+)`)
 	addressed = regexp.MustCompile(`([\w.%-]+(?:\.[\w.%-]+)*?|[0-9a-f:]+)<(\d+)>`)
 )
 
@@ -139,11 +188,26 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		f.By, f.Rank, f.Whole = f.Rank, -1, true
 	case grammar.ClientsMissing:
 		f.By, f.Whole = f.Rank, true
+	case grammar.Awaited:
+		var tasks []int
+		for _, m := range taskPart.FindAllStringSubmatch(e.Get("tasks"), most) {
+			tasks = append(tasks, int(number([]byte(m[1]))))
+		}
+		if tasks = set(tasks); len(tasks) == 0 {
+			return
+		}
+		f.Says, f.Whole = fmt.Sprintf("barrier %s%s timed out: task:%s did not come", e.Get("id"), e.Get("id2"), told.Spans(tasks)), true
+		if e.Get("of") != "" {
+			f.Says += fmt.Sprintf(", %s of %s tasks came", e.Get("have"), e.Get("of"))
+		}
 	case grammar.SameGPU:
 		f.Rank, f.Tasks, f.Plural, f.Says = -1, []int{e.Int("a"), e.Int("b")}, f.Says, "has the GPU of another rank (CUDA device "+e.Get("bus")+")"
 	case grammar.ForeignClient:
 		f.Says += told.Magic(e.Get("magic"))
 	case grammar.RemoteError, grammar.NCCLError:
+		if what := e.Get("what") + e.Get("class"); strings.Contains(what, "nvalid") {
+			f.Kind = grammar.NCCLUsage
+		}
 		last := strings.TrimSpace(e.Get("last"))
 		if m := addressed.FindStringSubmatch(last); m != nil {
 			f.Peer, f.Port = m[1], m[2]
@@ -162,7 +226,7 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 	case grammar.PortTaken:
 		port := cmp.Or(e.Get("port"), e.Get("port2"))
 		f.Says = strings.ReplaceAll(f.Says, " port :", " port:")
-		if port != "" {
+		if port != "" && port != "0" {
 			f.Port = port
 			f.Says = "cannot open the store's port " + port + ": another process uses it"
 		}

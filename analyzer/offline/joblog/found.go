@@ -6,6 +6,7 @@ package joblog
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -141,10 +142,19 @@ func (b *builder) weakly(logs []*Log) {
 			}
 			f := e.finding()
 			f.Kind, f.Rank = grammar.BrokenOff, e.Rank
+			switch {
+			case ncclRefused.MatchString(e.Message):
+				f.Kind = grammar.NCCLUsage
+			case strings.Contains(e.Message, "internal error - please report"):
+				f.Kind = grammar.NCCLError
+			}
 			b.found = append(b.found, f)
 		}
 	}
 }
+
+// ncclRefused is what PyTorch says where NCCL returns that a call is wrong.
+var ncclRefused = regexp.MustCompile(`NCCL error[^\n]*?, invalid (?:usage|argument)|NCCL error: invalid (?:usage|argument)`)
 
 // tasks makes one finding a rank of what is told of several.
 func (b *builder) tasks(f told.Finding) []told.Finding {

@@ -160,7 +160,7 @@ func TestSieve(t *testing.T) {
 	interesting := []byte(timedOutLog(4, 2, own))
 	text := slices.Concat(interesting[:300], noise, interesting[300:], noise)
 	kept, cut, err := grammar.Sieve(bytes.NewReader(text))
-	if err != nil || cut || len(kept) > 1<<20+2*len(interesting)+200*100 {
+	if err != nil || cut || len(kept) > 1<<20+256<<10+2*len(interesting)+200*100 {
 		t.Fatalf("%d of %d bytes, cut %v, %v", len(kept), len(text), cut, err)
 	}
 	ev := Evidence([]*Log{parse(t, string(kept))}, nil, 0).Evidence

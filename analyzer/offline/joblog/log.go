@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
@@ -120,6 +121,11 @@ func Sniff(data []byte) bool {
 	return !bytes.Equal(whole, head) && grammar.Any(whole)
 }
 
+// SniffFailure recognises a text in which something says that it failed, though no message in it is known.
+func SniffFailure(data []byte) bool {
+	return utf8.Valid(data[:max(0, min(len(data), window)-utf8.UTFMax)]) && bytes.IndexByte(data, 0) < 0 && grammar.HasFailure(grammar.Plain(data))
+}
+
 var (
 	statusPart = regexp.MustCompile(`(?i)last (enqueued|started|completed)(?: NCCL)? work: (-?\d+)`)
 	absentPart = regexp.MustCompile(`\[([\d, ]+)\] finished collective #(\d+), but didn't join collective #(\d+)`)
@@ -149,6 +155,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 		}
 	}
 	p.settle()
+	p.firstFailure(events)
 	p.log.Repeats = grammar.Repeats(data)
 	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Warnings) == 0 && len(l.Losses) == 0 &&
 		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 && len(l.Prints) == 0 {

@@ -43,8 +43,9 @@ func (p *parser) losses(labelled []byte) {
 		if r, ok := ranks[l.PID]; ok && l.PID > 0 {
 			l.Rank = r
 		}
+		nobody := l.Host == "" && l.PID == 0
 		for _, have := range p.log.Losses {
-			if have.Host == l.Host && have.PID == l.PID {
+			if nobody || have.Host == l.Host && have.PID == l.PID {
 				return
 			}
 		}

@@ -47,7 +47,7 @@ const tracebackStart = "Traceback (most recent call last):"
 
 var (
 	// raised is the last line of a traceback: the exception's class, and what it says.
-	raised   = regexp.MustCompile(`^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout|StopIteration)|[a-z_]\w*(?:\.\w+)+)(?:: (.*))?$`)
+	raised   = regexp.MustCompile(`^((?:[A-Za-z_][\w.]*)?(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout|StopIteration)(?:\([\w.]+\))?|[a-z_]\w*(?:\.\w+)+)(?:: (.*))?$`)
 	fileLine = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+), in (.+)$`)
 	chained  = regexp.MustCompile(`^(?:The above exception was the direct cause|During handling of the above exception)`)
 )
@@ -126,8 +126,31 @@ func (p *parser) lastLine(at *grammar.Event) {
 		return // Whoever has no label says it of another.
 	}
 	if e.Rank < maxRank && len(p.bare) < mostExceptions {
+		e.Stack = p.framesAbove(at.Start, at.Get("label"))
 		p.bare = append(p.bare, e)
 	}
+}
+
+// framesAbove gives the frames in the lines above one, as far as the text has them.
+func (p *parser) framesAbove(start int, label string) []string {
+	const lines, bytesBack = 80, 16 << 10
+	var out []string
+	text := p.text[max(0, start-bytesBack):start]
+	for range lines {
+		text = bytes.TrimSuffix(text, []byte{'\n'})
+		i := bytes.LastIndexByte(text, '\n')
+		line, mine := strings.CutPrefix(string(text[i+1:]), strings.TrimSpace(label))
+		if m := fileLine.FindStringSubmatch(line); m != nil {
+			out = append(out, fmt.Sprintf("%s (%s:%s)", m[3], m[1], m[2]))
+		} else if !mine || strings.TrimSpace(line) == "" || line[0] != ' ' {
+			break
+		}
+		if text = text[:i+1]; i < 0 {
+			break
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // complete adds the exceptions of which the text has the last line alone: the first of each process that none is known of.
@@ -219,9 +242,9 @@ var broken = []string{
 // victims are classes of exceptions and words for endings that follow from another process's failure: communication that
 // broke off, or the launcher that ends what is left.
 var victims = []string{
-	"gloo/transport/", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "CalledProcessError",
+	"gloo/transport/", "Hccl", "HCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "CalledProcessError",
 	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
-	"Engine core initialization failed", "Engine process failed to start", "there are other ranks that didn't finish loading", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
+	"DEADLINE_EXCEEDED", "UNAVAILABLE: ", "Engine core initialization failed", "Engine process failed to start", "there are other ranks that didn't finish loading", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }
 
 func containsAny(s string, parts []string) bool {
@@ -238,8 +261,19 @@ func (e *Exception) Victim() bool {
 	if e.Trapped || containsAny(e.Class, victims) || containsAny(e.Message, victims) {
 		return true
 	}
-	return containsAny(e.Message, broken) && (e.communicates() || len(e.Stack) == 0)
+	if len(e.Stack) > 0 && passesOn.MatchString(e.Stack[len(e.Stack)-1]) {
+		return true
+	}
+	return e.communicates() && (containsAny(e.Message, broken) || e.Class == "RuntimeError" && !ofCall.MatchString(e.Message)) ||
+		len(e.Stack) == 0 && containsAny(e.Message, broken)
 }
+
+// passesOn are places where a server or a driver waits for its workers: what is raised there tells of a worker.
+var passesOn = regexp.MustCompile(`(?:shm_broadcast|core_client|multiproc_executor|multiproc_worker_utils|ray_distributed_executor|ray_executor\w*)\.py|ray/_private/`)
+
+// ofCall is in messages that refuse a call for its arguments, or tell of the rank's own GPU. Another RuntimeError inside communication
+// is a library's word that the operation failed, which may be another rank's doing.
+var ofCall = regexp.MustCompile(`(?i)must|expect|should|invalid|support|no backend|not (?:implemented|initialized|enough)|shape|size|dtype|type|device|cuda|hip|memory|tensor`)
 
 // communicates says that it was raised inside communication.
 func (e *Exception) communicates() bool {

@@ -97,7 +97,10 @@ func (b *builder) lost(logs []*Log) {
 				return
 			}
 			what := fmt.Sprintf("worker process %d", loss.PID)
-			if loss.PID == 0 {
+			switch {
+			case loss.PID == 0 && loss.Host == "":
+				what = "worker process"
+			case loss.PID == 0:
 				what = "host"
 			}
 			if loss.Host != "" {
@@ -109,7 +112,7 @@ func (b *builder) lost(logs []*Log) {
 			if loss.Rank < 0 {
 				b.notes = append(b.notes, fmt.Sprintf("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why))
 				f := told.New(grammar.WorkerDied, "was lost to Ray ("+loss.Why+")")
-				if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 {
+				if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 && f.Host != "" {
 					f.Kind = grammar.HostLost
 				}
 				b.found = append(b.found, f)

@@ -135,10 +135,15 @@ func Bus(address string) string {
 
 // workerName shortens a program's own name of a process: "Worker_TP2" is TP2.
 func workerName(name string) string {
+	whole := name
 	for _, prefix := range []string{"RayWorkerWrapper", "VllmWorker", "Worker", "scheduler", "sglang::scheduler"} {
 		name = strings.TrimPrefix(name, prefix)
 	}
-	return strings.ReplaceAll(strings.Trim(strings.TrimPrefix(strings.Trim(name, "_-"), "RANK"), "_-"), "_", " ")
+	name = strings.ReplaceAll(strings.Trim(strings.TrimPrefix(strings.Trim(name, "_-"), "RANK"), "_-"), "_", " ")
+	if len(name) > 1 && name[1] >= 'a' && name[1] <= 'z' && strings.HasPrefix(whole, "Worker") {
+		return whole // WorkerDict.
+	}
+	return name
 }
 
 // workerRank gives the rank of a process whose name has one number that tells it from the others of its server: -1 for none, or

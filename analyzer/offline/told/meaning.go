@@ -19,8 +19,10 @@ type meaning struct {
 	cause           rca.Cause // Empty: unknown.
 	// unknown: the message is no verdict, only the best that was seen.
 	unknown bool
-	then    string // Sentences after the headline's first.
-	action  string
+	// why: it does not say why it came to that, so that the first failure that the log names belongs beside it.
+	why    bool
+	then   string // Sentences after the headline's first.
+	action string
 }
 
 // Strengths of what else is known, to which those of messages compare.
@@ -100,7 +102,7 @@ var meanings = []meaning{
 	{kind: grammar.LauncherSignal, strength: 0.76, cause: rca.CauseProcessGone, then: "No rank is to blame.", action: "Start the job where its terminal's end does not reach it (tmux, setsid, nohup, sbatch), or find who sent the signal: the scheduler's record of the job, its time limit, preemption."},
 	{kind: grammar.TimeLimit, strength: 0.76, cause: rca.CauseProcessGone, then: "No rank is to blame.", action: "Raise the time limit (sbatch --time), or save a checkpoint before it (sbatch --signal)."},
 	{kind: grammar.Preempted, strength: 0.76, cause: rca.CauseProcessGone, then: "No rank is to blame.", action: "Restart the job from its checkpoint; see the scheduler's record (scontrol show job, sacct)."},
-	{kind: grammar.Cancelled, strength: 0.35, unknown: true, then: "Somebody or the launcher cancelled it; the cause stands before that, if the log has it.", action: "See who cancelled the job: sacct -j JOB --format=State,ExitCode,Reason, and the log before this line."},
+	{kind: grammar.Cancelled, why: true, strength: 0.35, unknown: true, then: "Somebody or the launcher cancelled it; the cause stands before that, if the log has it.", action: "See who cancelled the job: sacct -j JOB --format=State,ExitCode,Reason, and the log before this line."},
 	{kind: grammar.Evicted, strength: 0.86, names: true, cause: rca.CauseProcessGone, action: "Give the pod requests and limits that fit, or the node more of what it lacked (kubectl describe pod, kubectl describe node)."},
 	{kind: grammar.HostLost, strength: 0.87, names: true, cause: rca.CauseHostLost, action: "Check the power and the network of the host (ping, ipmitool power status, scontrol show node). Restart the job without it."},
 	{kind: grammar.PortTaken, strength: 0.75, cause: rca.CauseException, then: "No rank is to blame.", action: "Find the process that has the port (ss -ltnp), which may be left over from an earlier run, or take another one (--master-port, --rdzv-endpoint)."},
@@ -121,12 +123,12 @@ var meanings = []meaning{
 		then:   "The process that hosts the store (rank 0, as a rule) ended before them, and is a suspect; whoever lost the store is a victim.",
 		action: "Read the log of the process that hosts the store: rank 0, or torchrun's agent on the first node.",
 	},
-	{kind: grammar.Rendezvous, strength: 0.58, unknown: true, then: "The job did not start, or an agent left it.", action: "Compare --nnodes, --rdzv-id and --rdzv-endpoint of all hosts, and look for a host whose agent ended first."},
-	{kind: grammar.WorkerDied, strength: 0.73, names: true, cause: rca.CauseProcessGone, action: "Read this worker's last lines and the kernel log of its host (dmesg -T | grep -i -e oom -e xid -e segfault)."},
-	{kind: grammar.OneOfHost, strength: 0.57, unknown: true, action: "Start with `deepspeed --enable_each_rank_log DIR`, or see the kernel log of the host (dmesg -T | grep -i -e oom -e segfault -e xid): it has the pid of the process that ended."},
-	{kind: grammar.Aborted, strength: 0.38, unknown: true, then: "A process aborts itself, as a rule after an error that stands before that.", action: "Read the lines of this process before it aborted: the error that made it do so."},
-	{kind: grammar.Terminated, strength: 0.36, unknown: true, then: "Somebody ended it: the launcher because of another process, the scheduler or an operator.", action: "Find which process ended first, and see the scheduler's record of the job."},
-	{kind: grammar.Exited, strength: 0.4, unknown: true, suspects: true, then: "The log does not say why.", action: "Read the output of this process (torchrun --tee 3 --log-dir DIR keeps it; @record makes torchrun show the exception)."},
+	{kind: grammar.Rendezvous, why: true, strength: 0.58, unknown: true, then: "The job did not start, or an agent left it.", action: "Compare --nnodes, --rdzv-id and --rdzv-endpoint of all hosts, and look for a host whose agent ended first."},
+	{kind: grammar.WorkerDied, why: true, strength: 0.73, names: true, cause: rca.CauseProcessGone, action: "Read this worker's last lines and the kernel log of its host (dmesg -T | grep -i -e oom -e xid -e segfault)."},
+	{kind: grammar.OneOfHost, why: true, strength: 0.57, unknown: true, action: "Start with `deepspeed --enable_each_rank_log DIR`, or see the kernel log of the host (dmesg -T | grep -i -e oom -e segfault -e xid): it has the pid of the process that ended."},
+	{kind: grammar.Aborted, why: true, strength: 0.38, unknown: true, then: "A process aborts itself, as a rule after an error that stands before that.", action: "Read the lines of this process before it aborted: the error that made it do so."},
+	{kind: grammar.Terminated, why: true, strength: 0.36, unknown: true, then: "Somebody ended it: the launcher because of another process, the scheduler or an operator.", action: "Find which process ended first, and see the scheduler's record of the job."},
+	{kind: grammar.Exited, why: true, strength: 0.4, unknown: true, suspects: true, then: "The log does not say why.", action: "Read the output of this process (torchrun --tee 3 --log-dir DIR keeps it; @record makes torchrun show the exception)."},
 	{
 		kind: grammar.RemoteError, strength: 0.5, unknown: true, then: "It is a victim: the process on the other side ended, or the network between them failed.",
 		action: "Look at the log of the other side's host first, and at what ended there. If all processes there lived on, check the network between the two (ibstat, ethtool -S).",
@@ -141,23 +143,41 @@ var meanings = []meaning{
 	},
 	{kind: grammar.ForeignClient, strength: 0.52, unknown: true, then: "It disturbs the start of a communicator.", action: "Keep scanners and scrapers off these ports: bind NCCL to a network of its own (NCCL_SOCKET_IFNAME), or exclude its port range from the scan."},
 	{kind: grammar.NCCLError, strength: 0.48, unknown: true, action: "Run with NCCL_DEBUG=INFO: the first warning of NCCL (NCCL WARN) says what failed, and on which host."},
+	{
+		kind: grammar.NCCLUsage, strength: 0.55, unknown: true, then: "NCCL refused the call: the program or its launch is wrong, as a rule, and no machine.",
+		action: "Run with NCCL_DEBUG=WARN: NCCL says which argument it refuses. Look for two processes on one GPU (torch.cuda.set_device(LOCAL_RANK)), more processes than GPUs, and a world size that is not the number of processes.",
+	},
+	{
+		kind: grammar.FirstFailed, strength: 0.32, unknown: true, then: "This line of the log names a failure best; it does not say whose fault it is.",
+		action: "Read the log around this line, and the lines of other ranks before it.",
+	},
 	{kind: grammar.Disagree, strength: 0.56, unknown: true, action: "Compare the code paths of these ranks: they called different operations. Newer versions of PyTorch print numbers; TORCH_DISTRIBUTED_DEBUG=DETAIL compares each call."},
+	{
+		kind: grammar.Apart, strength: 0.46, unknown: true, then: "The messages do not name groups: if it is one group, the rank with the lowest number is behind.",
+		action: "Take the stack and the log of the rank with the lowest number first. Flight Recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE) and newer versions of PyTorch name the group.",
+	},
 	{kind: grammar.HungTask, strength: 0.54, suspects: true, unknown: true, cause: rca.CauseStorage, action: "Read the kernel stack of the process (cat /proc/PID/stack): a file system or a driver does not answer."},
 	{kind: grammar.LibraryWaits, strength: 0.46, unknown: true, then: "It waits for others, which the message does not name.", action: "Take stacks of all ranks, and look for one outside this library."},
 	{kind: grammar.OtherLibrary, strength: 0.44, unknown: true, action: "Look at the library's first error on each host."},
-	{kind: grammar.ServerWatchdog, strength: 0.43, unknown: true, then: "It waits, or does not get on; the message does not say for whom.", action: "Take stacks of all workers of the server (py-spy dump --pid PID): one outside communication holds up the others."},
+	{kind: grammar.ServerWatchdog, why: true, strength: 0.43, unknown: true, then: "It waits, or does not get on; the message does not say for whom.", action: "Take stacks of all workers of the server (py-spy dump --pid PID): one outside communication holds up the others."},
 	{kind: grammar.LocalClosed, strength: 0.35, suspects: true, unknown: true, then: "It may have ended first, or only closed first because of an error before.", action: "Read the log and the exit status of that process first."},
 	{kind: grammar.Starting, strength: 0.41, unknown: true, action: "Take stacks of the ranks that it waits for, and look whether their processes run and reach this host (NCCL_SOCKET_IFNAME, firewalls)."},
 	{
-		kind: grammar.WatchdogStuck, strength: 0.42, unknown: true, then: "In a hang of the job that is a consequence, as a rule.",
+		kind: grammar.WatchdogStuck, why: true, strength: 0.42, unknown: true, then: "In a hang of the job that is a consequence, as a rule.",
 		action: "Take stacks of all ranks while the job hangs (py-spy dump --native --pid PID), and look for a rank outside communication. Where only one rank's watchdog is stuck, read the kernel log of its host: dmesg -T | grep -i xid.",
 	},
-	{kind: grammar.Returned, strength: 0.19, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
+	{kind: grammar.Returned, why: true, strength: 0.19, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
 	{kind: grammar.Awaited, strength: 0.53, suspects: true, unknown: true, then: "It may itself wait for another.", action: "Take the stack of that rank, and read its log and the exit status of its process."},
 	{kind: grammar.Behind, strength: 0.47, suspects: true, unknown: true, then: "A running job looks like this for a moment, too.", action: "If the job hangs, take the stack of this process; if it ran on, its log ends earlier than the others'."},
 	{kind: grammar.BrokenOff, strength: 0.33, unknown: true, then: "It is a victim, as a rule: its communication broke off because of another process.", action: "Look for the process that ended first or never came: its log, its exit status, the kernel log of its host."},
 	{kind: grammar.Elsewhere, strength: 0.3, unknown: true, action: "Give the lines with \"Watchdog caught\" of all ranks, or Flight Recorder dumps: they show the operation and its group."},
 	{kind: grammar.Warning, strength: 0.2, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
+}
+
+// Decides reports whether messages of a kind say what is wrong, and why.
+func Decides(k grammar.Kind) bool {
+	m := meaningOf(k)
+	return m != nil && !m.why && m.strength > ofWaiting
 }
 
 func meaningOf(k grammar.Kind) *meaning {

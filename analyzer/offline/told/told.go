@@ -93,6 +93,12 @@ func Join(all []Finding) []Finding {
 		k := f.key()
 		if f.subject() == "" {
 			k += f.Says
+			if i := slices.IndexFunc(out, func(o Finding) bool {
+				return o.Kind == f.Kind && o.subject() == "" && strings.HasPrefix(f.Says, o.Says)
+			}); i >= 0 && out[i].Says != f.Says {
+				out[i], at[k] = f, i // It says more.
+				continue
+			}
 		}
 		if i, ok := at[k]; ok {
 			out[i].Peer = cmp.Or(out[i].Peer, f.Peer)

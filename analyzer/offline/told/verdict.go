@@ -42,6 +42,9 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 		out.Chain, out.Waits = nil, nil
 	}
 	out.Summary, out.Action = best.headline(), m.action
+	if i := slices.IndexFunc(groups, func(g findings) bool { return g.kind == grammar.FirstFailed }); m.why && i > 0 && groups[i].all[0].Order < best.all[0].Order {
+		out.Summary += " The log names a failure as well: " + sentence(groups[i].all)
+	}
 	out.Evidence = append(texts(groups), v.Evidence...)
 	if v.Class != rca.Unknown && v.Class != rca.Healthy {
 		out.Evidence = append(out.Evidence, v.Summary)
@@ -112,7 +115,7 @@ func grouped(all []Finding) []findings {
 
 // like says that two findings can be told in one sentence.
 func like(a, b *Finding) bool {
-	said := a.Says == b.Says || a.Plural != "" && a.Plural == b.Plural || a.Kind == grammar.StoreGone
+	said := a.Says == b.Says || a.Plural != "" && a.Plural == b.Plural || a.Kind == grammar.StoreGone || a.Kind == grammar.Returned
 	return said && a.Whole == b.Whole && (a.subject() == "") == (b.subject() == "")
 }
 
