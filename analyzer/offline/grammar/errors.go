@@ -47,7 +47,7 @@ type mark struct {
 
 var marks = []mark{
 	{"an error of a library or driver, by its name", 3, re(`\b(?:nccl|cuda|hip|cublas|cudnn)[A-Z]\w*(?:Error|Usage|Failure|Argument|Failed)\b|\b(?:cuda|hip)Error\w+|\b(?:CUDA|HIP|HSA|NCCL|RCCL|CUBLAS|CUDNN|CUFFT|CUSOLVER|CUSPARSE|NVML|UCS|IBV_WC|ZE|XPU|ACL|MPI|SYN)\w*_(?:ERR|STATUS|RESULT)\w*|\b(?:CUDA|HIP|NCCL|RCCL|HCCL|XPU|NPU|SYCL|MPI|NVSHMEM|Triton|cuBLAS|cuDNN|GPU|driver|runtime) (?i:error|failure|exception|fault|hang)\b|\bE[A-Z]\d{4}: |\b(?:Xid|XID)\b|\b(?:DEADLINE_EXCEEDED|UNAVAILABLE|INTERNAL|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|ABORTED|DATA_LOSS|INVALID_ARGUMENT): `)},
-	{"an exception or a failed assertion", 3, re(`(?:^|[\s:>|])(?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|Exit|Expired)(?:\([\w.]+\))?: \S|\b(?i:assert\w*)\b[^\n]*\b(?i:fail\w*)|\bwhat\(\): `)},
+	{"an exception or a failed assertion", 3, re(`(?:^|[\s:>|])(?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|Exit|Expired)(?: ?\([\w. ]+\))?: \S|\b(?i:assert\w*)\b[^\n]*\b(?i:fail\w*)|\bwhat\(\): `)},
 	{"the end of a process", 3, re(`(?i)\bexit(?:ed|s|ing)?\b[^\n]{0,40}?\b(?:code|status)\b\D{0,4}[1-9]\d*|\bexitcode\W{1,3}-?[1-9]|\bstatus failed\b|\b(?:killed|terminated|ended|exited|died)\b[^\n]{0,20}\b(?:signal|sig[a-z]{3,4})\b|segmentation fault|core dumped|\bout of memory\b|\boom[- ]?kill|\bdied\b|\bcrashed\b`)},
 	{"an error of the operating system", 2, re(`No such file or directory|Permission denied|No space left on device|Input/output error|Cannot allocate memory|Too many open files|Bus error|Stale file handle|Device or resource busy|Address already in use|No such device|cannot open shared object|undefined symbol|command not found`)},
 	{"a level: fatal", 3, re(`\b(?:FATAL|Fatal|fatal|CRITICAL|SEVERE|PANIC|panic)\b|^F\d{4} \d|: F [a-z]`)},
@@ -57,7 +57,7 @@ var marks = []mark{
 
 var (
 	// asides are lines that only talk about errors: frames, hints, counts of none, settings, the source's own lines.
-	asides = re(`^\S+ FAILED$|\bSystemExit\b|Additional GRPC error information|^\s*(?:frame #|#?\d+:? +0x|#\d+ |at [\w.$]+\(|File "|raise |return |self\.|except|[\^~|│ ]+$|env \{|\w[\w ./-]* \.{3,} )|(?i)\b(?:0 errors?|no errors?|errors?[=: ]+0|failed[=: ]+0|failures?[=: ]+0|error_file|error handling|For debugging consider|Compile with|Possible Cause|Solution *:|To enable traceback|might be incorrect|might be asynchronously|for more information|To avoid data inconsistency|Rectify the fault|FutureWarning|DeprecationWarning|UserWarning|dlerror=|Plugin)\b`)
+	asides = re(`^\S+ FAILED$|\bSystemExit\b|Additional GRPC error information|^\s*(?:frame #|#?\d+:? +0x|#\d+ |at [\w.$]+\(|File "|raise |return |self\.|except|[\^~|│ ]+$|env \{|\w[\w ./-]* \.{3,} )|(?i)\b(?:0 errors?|no errors? (?:found|occurred|detected|reported)|without errors?|errors?[=: ]+0|failed[=: ]+0|failures?[=: ]+0|error_file|error handling|For debugging consider|Compile with|Possible Cause|Solution *:|To enable traceback|might be incorrect|might be asynchronously|for more information|To avoid data inconsistency|Rectify the fault|Per user-direction|FutureWarning|DeprecationWarning|UserWarning|dlerror=|Plugin)\b`)
 	// quieter are levels at which programs speak of errors that they got over.
 	quieter = re(`\b(?:INFO|DEBUG|TRACE|WARN|WARNING|Warning|warning|info|debug)\b|^W\d{4} \d|\[W\d{0,4} `)
 	// follows are messages that another process's end or absence causes, and what launchers say of ends that they saw.
@@ -90,11 +90,11 @@ func FirstFailure(text []byte, known func(start, end int) bool) (Failure, bool) 
 	return best, best.Score > 0
 }
 
-// HasFailure reports whether a text has a line that names a failure well enough to be worth reading for it alone.
-func HasFailure(text []byte) bool {
+// HasFailure reports whether a text has a line that names a failure; unless any line will do, well enough to be worth reading for it.
+func HasFailure(text []byte, anyLine bool) bool {
 	const well = 2
 	f, ok := FirstFailure(text, func(int, int) bool { return false })
-	return ok && f.weight() >= well || ok && f.Follows && f.Score >= well
+	return ok && anyLine || ok && f.weight() >= well || ok && f.Follows && f.Score >= well
 }
 
 // score looks how well a line names a failure; 0: it names none.

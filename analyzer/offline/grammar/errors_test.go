@@ -44,7 +44,7 @@ func TestHasFailure(t *testing.T) {
 		"Dear all, the meeting cannot take place.\n":                                                                     false,
 		"name,rank,start\na,1,2\n": false,
 	} {
-		if got := HasFailure([]byte(text)); got != want {
+		if got := HasFailure([]byte(text), false); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -321,7 +322,7 @@ func unbroken(text []byte) []byte {
 	}
 	const share = 20 // A twentieth of all lines.
 	if widest < narrowest || long < few || share*long < lines {
-		return text
+		return mended(text, narrowest)
 	}
 	out := make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
@@ -337,6 +338,40 @@ func unbroken(text []byte) []byte {
 		at = end
 	}
 	return out
+}
+
+// mended joins the long lines of a few that were broken inside a word by which a message is known.
+func mended(text []byte, narrowest int) []byte {
+	const reach = 64 // Bytes on each side of a break; words are shorter.
+	var out []byte
+	from := 0
+	for at := 0; at < len(text); {
+		i := bytes.IndexByte(text[at:], '\n')
+		if i < 0 || at+i+1 == len(text) {
+			break
+		}
+		end := at + i
+		if i >= narrowest && !isSpace(text[end-1]) && !isSpace(text[end+1]) {
+			left := text[max(at, end-reach):end]
+			right := firstLine(text[end+1 : min(len(text), end+1+reach)])
+			joined := append(append(make([]byte, 0, 2*reach), left...), right...)
+			for off := 0; ; off++ {
+				hit, ids := anchors.next(joined, off)
+				if hit < 0 || hit >= len(left) {
+					break
+				}
+				if off = hit; slices.ContainsFunc(ids, func(id int) bool { return hit+len(anchors.words[id]) > len(left) }) {
+					out, from = append(out, text[from:end]...), end+1
+					break
+				}
+			}
+		}
+		at = end + 1
+	}
+	if out == nil {
+		return text
+	}
+	return append(out, text[from:]...)
 }
 
 // unpadded is a line without its end, and without the blanks with which terminals fill lines up.

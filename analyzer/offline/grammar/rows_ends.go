@@ -19,6 +19,11 @@ var endRows = []Row{
 		Anchors: []string{"Root Cause (first observed failure):"}, Test: "Root Cause (first observed failure):\n[0]:\n  time : x\n  rank      : 3 (local_rank: 3)",
 	},
 	{
+		Kind: RankEnd, Prints: ofElastic + ", where the list's head is missing", Source: atElastic + "/multiprocessing/errors", Anchors: []string{" (local_rank: "},
+		Pattern: re(`rank +: (?P<rank>\d+) \(local_rank: \d+\)\s*\n\W*exitcode +: (?P<code>-?\d+) +\(pid: (?P<pid>\d+)\)`),
+		Test:    "  rank      : 3 (local_rank: 3)\n  exitcode  : -11 (pid: 6421)\n  error_file: <N/A>",
+	},
+	{
 		Kind: TaskEnd, Prints: "srun", Source: "github.com/SchedMD/slurm src/srun/libsrun/launch.c",
 		Anchors: []string{"srun: error: "},
 		Pattern: re(`srun: error: (?P<host>\S+): tasks? (?P<ranks>[\d,\- ]+): (?P<what>Out Of Memory|Killed|Segmentation fault|Bus error|Illegal instruction|Aborted|Terminated|Floating point exception|Exited with exit code \d+)(?: \(core dumped\))?`),
@@ -182,7 +187,7 @@ var launcherRows = []Row{
 	{
 		Kind: ProcessEnd, Prints: "Python's subprocess (accelerate, launch scripts)", Source: "docs.python.org library/subprocess",
 		Anchors: []string{"returned non-zero exit status "},
-		Pattern: re(`' returned non-zero exit status (?P<code>\d+)`), Test: "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.",
+		Pattern: re(`(?:Command '(?P<command>[^\['\n][^'\n]*))?' returned non-zero exit status (?P<code>\d+)`), Test: "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.",
 	},
 	{
 		Kind: ProcessEnd, Prints: "Python's subprocess (accelerate, launch scripts)", Source: "docs.python.org library/subprocess",
@@ -192,7 +197,7 @@ var launcherRows = []Row{
 	{
 		Kind: ProcessEnd, Prints: "Hydra's mpiexec before 3.3", Source: "github.com/pmodels/mpich src/pm/hydra",
 		Anchors: []string{"APPLICATION PROCESSES"}, Flat: true,
-		Pattern: re(`APPLICATION PROCESSES = PID (?P<pid>\d+) RUNNING AT (?P<host>\S+) = EXIT CODE: (?P<code>\d+)`),
+		Pattern: re(`APPLICATION PROCESSES = PID (?P<pid>\d+) RUNNING AT (?P<host>\S+) = EXIT CODE: (?P<code>\d+)(?:.{0,500}?EXIT STRING: [\w ]+ \(signal (?P<signal>\d+)\))?`),
 		Test:    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 16063 RUNNING AT gpu-a\n=   EXIT CODE: 139",
 	},
 	{

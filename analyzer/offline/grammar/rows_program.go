@@ -82,6 +82,10 @@ var libraryRows = []Row{
 		Test:    "DeepEP timeout check failed: rank = 6, thread = 5, value = 1024)",
 	},
 	{
+		Kind: LibraryWaits, Prints: "DeepEP before its barrier told for whom", Source: "github.com/sgl-project/sglang issue 6017", Says: "timed out in DeepEP's barrier",
+		Anchors: []string{"DeepEP timeout check failed: "}, Pattern: re(`DeepEP timeout check failed: \d+ \(rank = (?P<rank>\d+)\)`), Test: "DeepEP timeout check failed: 0 (rank = 3)",
+	},
+	{
 		Kind: WaitsFor, Prints: "DeepEP's low-latency kernels", Source: "github.com/deepseek-ai/DeepEP csrc/kernels/internode_ll.cu", Says: "DeepEP's barrier",
 		Anchors: []string{"DeepEP timeout for barrier"}, Pattern: re(`DeepEP timeout for barrier, rank (?P<by>\d+), dst_rank (?P<ranks>\d+)`),
 		Test: "Warning: DeepEP timeout for barrier, rank 2, dst_rank 5",

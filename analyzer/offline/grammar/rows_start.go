@@ -97,6 +97,18 @@ var startRows = []Row{
 		Test:    "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-a\n  Remote host:   gpu-b",
 	},
 	{
+		Kind: RemoteError, Prints: "Open MPI", Source: "github.com/open-mpi/ompi opal/mca/btl/tcp/help-mpi-btl-tcp.txt; github.com/horovod/horovod issue 1950", Says: "lost its MPI connection to ${peer}",
+		Anchors: []string{"peer process has unexpectedly disconnected"}, Flat: true,
+		Pattern: re(`peer process has unexpectedly disconnected.*?Local host: (?P<host>\S+) Local PID: (?P<pid>\d+) Peer host: (?P<peer>\S+)`),
+		Test:    "An MPI communication peer process has unexpectedly disconnected.  This\nusually indicates a failure.\n\n  Local host: gpu-a\n  Local PID:  7720\n  Peer host:  gpu-b",
+	},
+	{
+		Kind: NetworkError, Prints: ofNCCL + " before 2.16", Source: "github.com/NVIDIA/nccl pull 880, github.com/NVIDIA/nccl-tests issue 24", Says: "lost the network to a peer: InfiniBand completion error, status ${status}",
+		Anchors: []string{"Got completion with error "},
+		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Got completion with error (?P<status>\d+)`),
+		Test:    "gpu-a:35917:35994 [0] transport/net_ib.cu:788 NCCL WARN NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
+	},
+	{
 		Kind: NetworkError, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/transport/net_ib.cc", Says: "lost the network to ${peer}: InfiniBand completion error, status ${status}",
 		Anchors: []string{"Got completion from peer"},
 		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Got completion from peer (?P<peer>[\w.:%-]+?)<\d+> with (?:status=|error )(?:\w+\()?(?P<status>\d+)(?:[^\n]*?\bhca (?P<nic>\w+))?`),

@@ -70,10 +70,11 @@ func (p *parser) firstFailure(events []grammar.Event) {
 		}
 		return false
 	})
-	if !ok || failed.Follows && len(p.log.Exceptions)+len(p.log.Ends)+len(p.log.Findings)+len(p.log.States) > 0 {
+	if !ok || failed.Follows && len(p.log.Exceptions)+len(p.log.States) > 0 {
 		return
 	}
 	f := told.New(grammar.FirstFailed, `reported: "`+cut(failed.Text)+`"`)
+	f.Quoted = true
 	if failed.Follows {
 		f.Kind = grammar.BrokenOff
 	}
@@ -179,6 +180,9 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 			code = "-" + n
 		}
 		f.Kind, f.Says = told.End(e.Kind, code)
+		if command := e.Get("command"); command != "" {
+			f.Says = strings.Replace(f.Says, "ended", "ran \""+cut(command)+"\", which ended", 1)
+		}
 	case grammar.HostMemory:
 		f.Tasks = spans(e.Get("task"))
 	case grammar.LauncherSignal:
@@ -233,7 +237,9 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 	case grammar.StoreUnreached, grammar.Connect:
 		f.Says = strings.Replace(f.Says, "(failed to connect)", "(connection refused or no route)", 1)
 	case grammar.HostLost, grammar.TimeLimit, grammar.Preempted, grammar.Cancelled, grammar.Evicted:
-		f.Whole = f.Host == "" && f.Worker == ""
+		if f.Whole = f.Host == "" && f.Worker == ""; f.Whole {
+			f.Says = "the job " + f.Says
+		}
 	}
 }
 

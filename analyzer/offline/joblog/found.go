@@ -80,7 +80,16 @@ func (b *builder) findings(logs []*Log, who *told.Directory) []told.Finding {
 	b.behind(logs)
 	b.weakly(logs)
 	var out []told.Finding
+	lost := map[string]int{} // When a process lost the network first, by process.
 	for _, f := range b.found {
+		if key := fmt.Sprint(f.Host, f.PID); f.PID > 0 && (f.Kind == grammar.NetworkError || f.Kind == grammar.RemoteError) && lost[key] == 0 {
+			lost[key] = f.Order + 1
+		}
+	}
+	for _, f := range b.found {
+		if at := lost[fmt.Sprint(f.Host, f.PID)]; at > 0 && f.Order >= at && (f.Kind == grammar.GPUProgram || f.Kind == grammar.GPUUnknown) {
+			f.Kind = grammar.Warning // NCCL ends its kernels then.
+		}
 		if f.Kind == grammar.Terminated && ending[f.PID] {
 			continue // The launcher did it.
 		}
@@ -145,7 +154,7 @@ func (b *builder) weakly(logs []*Log) {
 			switch {
 			case ncclRefused.MatchString(e.Message):
 				f.Kind = grammar.NCCLUsage
-			case strings.Contains(e.Message, "internal error - please report"):
+			case containsAny(e.Message, []string{"internal error - please report", "unhandled cuda error"}):
 				f.Kind = grammar.NCCLError
 			}
 			b.found = append(b.found, f)

@@ -121,9 +121,10 @@ func Sniff(data []byte) bool {
 	return !bytes.Equal(whole, head) && grammar.Any(whole)
 }
 
-// SniffFailure recognises a text in which something says that it failed, though no message in it is known.
-func SniffFailure(data []byte) bool {
-	return utf8.Valid(data[:max(0, min(len(data), window)-utf8.UTFMax)]) && bytes.IndexByte(data, 0) < 0 && grammar.HasFailure(grammar.Plain(data))
+// SniffFailure recognises a text in which something says that it failed, though no message in it is known. Of a file that somebody gave
+// alone it is enough that some line does; among others it must name the failure.
+func SniffFailure(data []byte, alone bool) bool {
+	return utf8.Valid(data[:max(0, min(len(data), window)-utf8.UTFMax)]) && bytes.IndexByte(data, 0) < 0 && grammar.HasFailure(grammar.Plain(data), alone)
 }
 
 var (

@@ -79,6 +79,8 @@ func (p *parser) traceback(at *grammar.Event) {
 		own = fmt.Sprintf("[rank%d]:", e.Rank)
 	} else if label != "" && strings.TrimSpace(label) == "" {
 		rest = dedented(rest, label) // As in torchrun's list of failures.
+	} else if strings.HasSuffix(label, "traceback : ") {
+		rest = dedented(bytes.TrimPrefix(rest, []byte{'\n'}), "  ") // In the same list, on the line of its field.
 	} else if p.named && strings.TrimSpace(label) == "" {
 		e.Rank = -1 // The launcher's own, or one from before ranks are known.
 	}

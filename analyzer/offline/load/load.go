@@ -51,6 +51,7 @@ type Loader struct {
 	Stdin    io.Reader         // What the path "-" stands for.
 	Progress *Progress
 	Watch    Watch
+	alone    bool // One file was given.
 }
 
 // Watch is told which files are read, and says how: what one of them takes is to cost the others nothing.
@@ -90,6 +91,7 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	if err != nil {
 		return nil, err
 	}
+	l.alone = len(files) == 1
 	got := &Collection{}
 	l.Progress.begin(files)
 	defer l.Progress.end()

@@ -78,7 +78,7 @@ func (l *Loader) readers(ctx context.Context) []reader {
 		{kindJobLog, joblog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.Columns) }, l.readOpTable(ctx)},
-		{kindJobLog, func(b []byte) bool { return (!looksJSON(b) || grammar.InJSON(b)) && joblog.SniffFailure(b) }, readJobLog},
+		{kindJobLog, func(b []byte) bool { return (!looksJSON(b) || grammar.InJSON(b)) && joblog.SniffFailure(b, l.alone) }, readJobLog},
 		{kindJobLog, joblog.SniffQuiet, readQuietLog},
 	}
 }

@@ -40,6 +40,8 @@ type Finding struct {
 	Order int // In its log.
 	// Whole says that the message is about all of the job, and not about a process.
 	Whole bool
+	// Quoted: it is a line that no row knows, in its own words.
+	Quoted bool
 	// First: the launcher says that it was the first.
 	First bool
 }

@@ -42,7 +42,7 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 		out.Chain, out.Waits = nil, nil
 	}
 	out.Summary, out.Action = best.headline(), m.action
-	if i := slices.IndexFunc(groups, func(g findings) bool { return g.kind == grammar.FirstFailed }); m.why && i > 0 && groups[i].all[0].Order < best.all[0].Order {
+	if i := slices.IndexFunc(groups, func(g findings) bool { return g.all[0].Quoted }); m.why && i > 0 && (best.all[0].Order == 0 || groups[i].all[0].Order < best.all[0].Order) {
 		out.Summary += " The log names a failure as well: " + sentence(groups[i].all)
 	}
 	out.Evidence = append(texts(groups), v.Evidence...)
