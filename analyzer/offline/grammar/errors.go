@@ -22,6 +22,9 @@ func (f *Failure) better(than *Failure) bool {
 	return f.weight() > than.weight()
 }
 
+// Weak says that the line hardly names a failure.
+func (f *Failure) Weak() bool { return f.weight() <= 0 }
+
 func (f *Failure) weight() int {
 	switch {
 	case f.Score == 0:

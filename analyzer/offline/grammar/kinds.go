@@ -82,6 +82,7 @@ const (
 	NCCLError       Kind = "nccl_error"
 	NCCLUsage       Kind = "nccl_usage"    // NCCL refused a call.
 	FirstFailed     Kind = "first_failure" // A line that no row knows.
+	CutTraceback    Kind = "cut_traceback" // Without its last line.
 	Connect         Kind = "connect"
 	ForeignClient   Kind = "foreign_client"
 	NetworkError    Kind = "network_error"

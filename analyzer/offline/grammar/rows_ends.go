@@ -147,7 +147,7 @@ var launcherRows = []Row{
 	{
 		Kind: Rendezvous, Prints: ofElastic, Source: atElastic + "/rendezvous", Says: "could not meet its peers: ${what}",
 		Anchors: []string{"RendezvousTimeoutError", "RendezvousConnectionError", "RendezvousClosedError", "rendezvous_handler: The node"},
-		Pattern: re(`(?P<what>Rendezvous(?:Timeout|Connection|Closed)Error[^\n]*)`),
+		Pattern: re(`(?P<what>Rendezvous(?:Timeout|Connection|Closed)Error[^\n"]*)`),
 		Test:    "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.",
 	},
 	{
@@ -164,6 +164,11 @@ var launcherRows = []Row{
 		Anchors: []string{"terminated with signal ", "terminated with exit code "},
 		Pattern: re(`[Pp]rocess (?P<local>\d+) terminated with (?:signal (?P<signame>SIG\w+)|exit code (?P<code>\d+))`),
 		Test:    "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL",
+	},
+	{
+		Kind: Exited, Prints: "torch.multiprocessing.spawn", Source: "github.com/pytorch/pytorch torch/multiprocessing/spawn.py", Says: "ended with an exception",
+		Anchors: []string{" terminated with the following error"}, Pattern: re(`-- Process (?P<local>\d+) terminated with the following error`),
+		Test: "-- Process 1 terminated with the following error:",
 	},
 	{
 		Kind: ProcessEnd, Prints: "Open MPI's handler of signals", Source: "github.com/open-mpi/ompi opal/util/stacktrace.c",
@@ -218,7 +223,7 @@ var launcherRows = []Row{
 	{
 		Kind: ProcessEnd, Prints: "SGLang's engine", Source: "github.com/sgl-project/sglang python/sglang/srt/entrypoints/engine.py",
 		Anchors: []string{"hild process unexpectedly failed with "},
-		Pattern: re(`[Cc]hild process unexpectedly failed with (?:an )?exit(?:_| )?code[= ](?P<code>-?\d+)\.? pid=(?P<pid>\d+)`),
+		Pattern: re(`[Cc]hild process unexpectedly failed with (?:an )?exit(?:_| )?code[= ](?P<status>\d+)\.? pid=(?P<pid>\d+)`),
 		Test:    "Child process unexpectedly failed with an exit code 9. pid=4711",
 	},
 	{

@@ -62,13 +62,13 @@ var programRows = []Row{
 	},
 	{
 		Kind: DiskFull, Prints: "Python", Source: "docs.python.org library/exceptions", Says: "could not write: no space is left on the device",
-		Anchors: []string{"Errno 28]", "Errno 122]"}, Pattern: re(`OSError: \[Errno (?:28|122)\] (?:No space left on device|Disk quota exceeded)`),
+		Anchors: []string{"Errno 28]", "Errno 122]"}, Pattern: re(`\[Errno (?:28|122)\] (?:No space left on device|Disk quota exceeded)`),
 		Test: "OSError: [Errno 28] No space left on device: '/ckpt/x'",
 	},
 	{
 		Kind: Storage, Prints: "Python", Source: "docs.python.org library/exceptions", Says: "could not use its files: ${what}",
 		Anchors: []string{"Stale file handle", "Remote I/O error", "Transport endpoint is not connected", "[Errno 5] Input/output error"},
-		Pattern: re(`OSError: \[Errno \d+\] (?P<what>Stale file handle|Remote I/O error|Transport endpoint is not connected|Input/output error)`),
+		Pattern: re(`\[Errno \d+\] (?P<what>Stale file handle|Remote I/O error|Transport endpoint is not connected|Input/output error)`),
 		Test:    "OSError: [Errno 116] Stale file handle: '/data/x'",
 	},
 }

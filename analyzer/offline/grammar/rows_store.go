@@ -110,6 +110,10 @@ var schedulerRows = []Row{
 		Anchors: []string{"The node was low on resource: "}, Pattern: re(`The node was low on resource: (?P<what>[\w-]+)`), Test: "The node was low on resource: ephemeral-storage.",
 	},
 	{
+		Kind: Evicted, Prints: "Kubeflow's MPI operator", Source: "github.com/kubeflow/mpi-operator issue 647", Says: "lost workers to Kubernetes: ${what}",
+		Anchors: []string{" workers are evicted"}, Pattern: re(`(?P<what>\d+/\d+ workers are evicted)`), Test: "    message: 1/8 workers are evicted",
+	},
+	{
 		Kind: HostMemory, Prints: "Ray's memory monitor", Source: "github.com/ray-project/ray src/ray/common/memory_monitor.cc", Says: "ran out of host memory: Ray killed workers",
 		Anchors: []string{"killed due to the node running low on memory", "OutOfMemoryError: Task was killed"}, Pattern: re(`(?s)killed due to the node running low on memory(?:.{0,40}?\(IP: (?P<host>[\w.:]+?),.{0,160}?pid=(?P<pid>\d+))?`),
 		Test: "Task was killed due to the node running low on memory.",

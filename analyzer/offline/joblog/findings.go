@@ -70,7 +70,8 @@ func (p *parser) firstFailure(events []grammar.Event) {
 		}
 		return false
 	})
-	if !ok || failed.Follows && len(p.log.Exceptions)+len(p.log.States) > 0 {
+	others := len(p.log.Exceptions) + len(p.log.States) + len(p.cutOff)
+	if !ok || failed.Follows && others > 0 || failed.Weak() && others+len(p.log.Ends)+len(p.log.Findings) > 0 {
 		return
 	}
 	f := told.New(grammar.FirstFailed, `reported: "`+cut(failed.Text)+`"`)
@@ -172,6 +173,11 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 	switch e.Kind {
 	case grammar.ProcessEnd, grammar.OneOfHost:
 		code := e.Get("code")
+		if status := e.Int("status"); status > 0 { // As waitpid gives it.
+			if code = fmt.Sprint(status >> 8); status&0x7f != 0 {
+				code = fmt.Sprint(-(status & 0x7f))
+			}
+		}
 		if name := e.Get("signame"); name != "" {
 			code = told.SignalCode(name)
 		} else if what := e.Get("what"); what != "" {

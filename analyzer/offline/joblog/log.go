@@ -146,6 +146,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 		p.event(&events[i])
 	}
 	p.complete()
+	p.unfinished()
 	p.trapped()
 	p.losses(labelled)
 	if m := errorFile.FindStringSubmatch(file); m != nil {
@@ -209,6 +210,7 @@ type parser struct {
 	// within is where the last traceback stands; bare are last lines of tracebacks.
 	within span
 	bare   []Exception
+	cutOff []Exception // Without their last line.
 	// examined counts tracebacks.
 	examined int
 }

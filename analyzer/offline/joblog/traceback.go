@@ -5,6 +5,7 @@ package joblog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -89,6 +90,9 @@ func (p *parser) traceback(at *grammar.Event) {
 		e.Local = int(number(m[1]))
 	}
 	if e.Rank >= maxRank || !e.read(string(rest), own) && (own == "" || bytes.Contains(rest, []byte(own)) || !e.read(string(rest), "")) {
+		if n := len(e.Stack); e.Rank < maxRank && n > 0 && !launching.MatchString(e.Stack[n-1]) && len(p.cutOff) < mostFindings {
+			p.cutOff = append(p.cutOff, e)
+		}
 		return
 	}
 	if m := aboutRank.FindStringSubmatch(e.Message); m != nil && e.Rank < 0 && e.Worker == "" && e.Local < 0 && !e.Victim() {
@@ -130,6 +134,23 @@ func (p *parser) lastLine(at *grammar.Event) {
 	if e.Rank < maxRank && len(p.bare) < mostExceptions {
 		e.Stack = p.framesAbove(at.Start, at.Get("label"))
 		p.bare = append(p.bare, e)
+	}
+}
+
+// launching are the places of launchers: what they raise tells of a process of theirs.
+var launching = regexp.MustCompile(`runpy|torch/distributed/(?:run|launch|elastic)|accelerate/commands|accelerate_cli|deepspeed/launcher|multiprocessing/(?:spawn|process)\.py|bin/\w+:|ray/_private`)
+
+// unfinished tells of tracebacks whose last line the log lacks, of processes of which no exception is known.
+func (p *parser) unfinished() {
+	for i := range p.cutOff {
+		e := &p.cutOff[i]
+		again := func(o Exception) bool { return o.Rank == e.Rank && o.Worker == e.Worker && o.PID == e.PID }
+		if slices.ContainsFunc(p.log.Exceptions, again) || len(p.log.Findings) >= mostFindings {
+			continue
+		}
+		f := e.finding()
+		f.Kind, f.Rank, f.Says = grammar.CutTraceback, e.Rank, "raised an exception at "+cmp.Or(frames.Site(e.Stack), e.Stack[len(e.Stack)-1])+"; the log lacks what it says"
+		p.log.Findings = append(p.log.Findings, f)
 	}
 }
 
@@ -244,9 +265,9 @@ var broken = []string{
 // victims are classes of exceptions and words for endings that follow from another process's failure: communication that
 // broke off, or the launcher that ends what is left.
 var victims = []string{
-	"gloo/transport/", "Hccl", "HCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "CalledProcessError",
+	"gloo/transport/", "Hccl", "HCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "ProcessRaisedException", "CalledProcessError",
 	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
-	"DEADLINE_EXCEEDED", "UNAVAILABLE: ", "Engine core initialization failed", "Engine process failed to start", "there are other ranks that didn't finish loading", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
+	"DEADLINE_EXCEEDED", "UNAVAILABLE: ", "Engine core initialization failed", "Engine process failed to start", "could finish the model loading, but", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }
 
 func containsAny(s string, parts []string) bool {

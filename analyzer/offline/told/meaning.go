@@ -151,6 +151,10 @@ var meanings = []meaning{
 		kind: grammar.FirstFailed, strength: 0.32, unknown: true, then: "This line of the log names a failure best; it does not say whose fault it is.",
 		action: "Read the log around this line, and the lines of other ranks before it.",
 	},
+	{
+		kind: grammar.CutTraceback, strength: 0.315, unknown: true, then: "The last line of a traceback says what was wrong.",
+		action: "Read the lines after this traceback in the log.",
+	},
 	{kind: grammar.Disagree, strength: 0.56, unknown: true, action: "Compare the code paths of these ranks: they called different operations. Newer versions of PyTorch print numbers; TORCH_DISTRIBUTED_DEBUG=DETAIL compares each call."},
 	{
 		kind: grammar.Apart, strength: 0.46, unknown: true, then: "The messages do not name groups: if it is one group, the rank with the lowest number is behind.",
