@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -226,6 +227,10 @@ var publicOthers = []publicCase{
 	{name: "a wait status of SGLang", text: "[2026-04-26 20:55:32] Child process unexpectedly failed with an exit code 11. pid=293198\n", exit: ExitFound, head: []string{"293198", "SIGSEGV"}},
 	{name: "spawn, without a traceback", text: "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\nAssertionError\n", exit: ExitUnknown, head: []string{"ocal rank 1", "exception"}},
 	{name: "an errno without its exception", text: "ERROR: x.filesystem_async: Local process 0 encountered an error: [Errno 5] Input/output error\n", exit: ExitFound, head: []string{"Input/output error"}, says: []string{"file system"}},
+	{name: "an assertion in a kernel", text: "../aten/src/ATen/native/cuda/IndexKernel.cu:92: operator(): block: [22,0,0], thread: [64,0,0] Assertion `index < sizes[i]` failed.\n", exit: ExitFound, head: []string{"IndexKernel.cu", "index < sizes[i]", "program"}},
+	{name: "UCX's signal handler", text: "[gpu-a:3039 :0:3095] Caught signal 7 (Bus error: nonexistent physical address)\n", exit: ExitFound, head: []string{"3039", "gpu-a", "SIGBUS"}},
+	{name: "a bus error of all", text: elasticOf("10:00:00", 0, 11) + strings.ReplaceAll(elasticOf("10:00:00", 1, 12), "exitcode  : 1", "exitcode  : -7") + strings.ReplaceAll(elasticOf("10:00:00", 2, 13), "exitcode  : 1", "exitcode  : -7"), exit: ExitUnknown, head: []string{"SIGBUS", "/dev/shm"}},
+	{name: "Ray passes on an exception", text: "Traceback (most recent call last):\n  File \"/x/ray/_private/worker.py\", line 919, in get_objects\n    raise value\nray.exceptions.RayTaskError(ValueError): ray::W.f() (pid=881, ip=10.0.0.9)\n  File \"/x/train.py\", line 8, in step\n    f()\nValueError: mine\n", exit: ExitFound, head: []string{"881", "ValueError: mine", "step (/x/train.py:8)"}},
 	{name: "an exception without a name of its own", text: "[rank4]: Traceback (most recent call last):\n[rank4]:   File \"/x/train.py\", line 8, in step\n[rank4]:     f()\n[rank4]: Exception: mine\n", exit: ExitFound, ranks: []int{4}, head: []string{"Exception: mine"}},
 	{name: "PMIx", text: "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-c\n  Remote host:   gpu-d\n", exit: ExitUnknown, head: []string{"gpu-c", "gpu-d"}},
 }

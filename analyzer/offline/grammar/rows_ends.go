@@ -175,6 +175,14 @@ var launcherRows = []Row{
 		Anchors: []string{"] Signal: "}, Pattern: re(`\[(?P<host>[\w.-]+):(?P<pid>\d+)\] Signal: [\w ]+ \((?P<signal>\d+)\)`), Test: "[gpu-a:4711] Signal: Segmentation fault (11)",
 	},
 	{
+		Kind: ProcessEnd, Prints: "UCX's handler of signals", Source: "github.com/openucx/ucx src/ucs/debug/debug.c",
+		Anchors: []string{"] Caught signal "}, Pattern: re(`\[(?P<host>[\w.-]+):(?P<pid>\d+) *:\d+:\d+\] Caught signal (?P<signal>\d+)`), Test: "[gpu-a:3039 :0:3095] Caught signal 7 (Bus error: nonexistent physical address)",
+	},
+	{
+		Kind: ProcessEnd, Prints: "Hydra's mpiexec before 3.3, without the process", Source: "github.com/pmodels/mpich src/pm/hydra; github.com/openai/mlsh issue 17",
+		Anchors: []string{"WITH THE EXIT STRING: "}, Pattern: re(`^APPLICATION TERMINATED WITH THE EXIT STRING: [\w ]+ \(signal (?P<signal>\d+)\)`), Test: "APPLICATION TERMINATED WITH THE EXIT STRING: Bus error (signal 7)",
+	},
+	{
 		Kind: ProcessEnd, Prints: "kubectl describe", Source: "github.com/kubernetes/kubectl pkg/describe/describe.go",
 		Anchors: []string{"Exit Code: "}, Pattern: re(`Exit Code: +(?P<code>[1-9]\d*)`), Test: "      Exit Code:    139",
 	},

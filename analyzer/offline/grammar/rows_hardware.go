@@ -174,6 +174,12 @@ var hardwareRows = []Row{
 		Test:    "RuntimeError: CUDA error: an illegal memory access was encountered",
 	},
 	{
+		Kind: GPUProgram, Prints: "assertions in CUDA kernels", Source: "docs.nvidia.com cuda/cuda-c-programming-guide, assertion; github.com/NVIDIA/Megatron-LM issue 881", Says: "its GPU program failed: assertion ${what} in ${file}",
+		Anchors: []string{"thread: ["},
+		Pattern: re(`(?P<file>[\w.-]+\.cuh?):\d+: [^\n]*block: \[[\d, ]+\], thread: \[[\d, ]+\] Assertion (?P<what>[^\n]{1,120}?) failed`),
+		Test:    "../aten/src/ATen/native/cuda/IndexKernel.cu:92: operator(): block: [22,0,0], thread: [64,0,0] Assertion `index < sizes[i]` failed.",
+	},
+	{
 		Kind: GPUProgram, Prints: ofNCCL, Source: atCUDA, Says: "its GPU program failed: ${what}",
 		Anchors: []string{"n illegal memory access was encountered", "evice-side assert triggered", "misaligned address"},
 		Pattern: re(ncclHead + `[^\n]*Cuda failure (?:\d+ )?'(?P<what>an illegal memory access was encountered|device-side assert triggered|misaligned address)'`),

@@ -45,6 +45,10 @@ var programRows = []Row{
 		Test: "RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
 	},
 	{
+		Kind: SharedMemory, Prints: "PyTorch's data loader", Source: "github.com/pytorch/pytorch torch/csrc/DataLoader.cpp", Says: "lost a data loader's worker: its shared memory (/dev/shm) is full",
+		Anchors: []string{"nexpected bus error encountered in worker"}, Test: "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+	},
+	{
 		Kind: SharedMemory, Prints: "PyTorch", Source: "github.com/pytorch/pytorch aten/src/ATen/MapAllocator.cpp", Says: "could not get shared memory: /dev/shm is full",
 		Anchors: []string{"unable to write to file </torch_", "unable to open shared memory object", "unable to mmap"},
 		Pattern: re(`unable to (?:write to file </torch_|open shared memory object|mmap)[^\n]*`), Test: "RuntimeError: unable to write to file </torch_4711_1>: No space left on device (28)",

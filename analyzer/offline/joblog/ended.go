@@ -178,11 +178,26 @@ func (b *builder) together(deaths map[int]*death) bool {
 	ids := slices.Sorted(maps.Keys(deaths))
 	text := fmt.Sprintf("%d ranks (%s) %s: the program or its configuration, no single rank", len(ids), list(ids), reason)
 	if deaths[ids[0]].exception == nil {
-		text = fmt.Sprintf("%d ranks (%s) ended in the same second with %s: whoever ended them (scheduler, memory limit, operator), no single rank", len(ids), list(ids), reason)
+		whoever := "whoever ended them (scheduler, memory limit, operator)"
+		switch kind, _ := told.End(grammar.ProcessEnd, signalOf(reason)); {
+		case strings.Contains(reason, "SIGBUS"):
+			whoever = "what they share (/dev/shm that is full, a file that was cut)"
+		case kind == grammar.Crashed:
+			whoever = "the program or a library that all of them use"
+		}
+		text = fmt.Sprintf("%d ranks (%s) ended in the same second with %s: %s, no single rank", len(ids), list(ids), reason, whoever)
 	}
 	b.facts = append(b.facts, rca.Fact{Rank: -1, Component: "process", Kind: "ended_together", Text: text})
 	b.over = true
 	return true
+}
+
+// signalOf gives the code of an end in words, "signal 11 (SIGSEGV)"; empty for no signal.
+func signalOf(why string) string {
+	if _, name, ok := strings.Cut(why, "("); ok {
+		return told.SignalCode(strings.TrimSuffix(name, ")"))
+	}
+	return ""
 }
 
 func list(ids []int) string {

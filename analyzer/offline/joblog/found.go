@@ -154,7 +154,7 @@ func (b *builder) weakly(logs []*Log) {
 			switch {
 			case ncclRefused.MatchString(e.Message):
 				f.Kind = grammar.NCCLUsage
-			case containsAny(e.Message, []string{"internal error - please report", "unhandled cuda error"}):
+			case containsAny(e.Message, []string{"internal error - please report", "unhandled cuda error", "unhandled system error"}):
 				f.Kind = grammar.NCCLError
 			}
 			b.found = append(b.found, f)

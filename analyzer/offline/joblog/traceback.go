@@ -234,6 +234,10 @@ func (e *Exception) read(text, own string) bool {
 			if m == nil {
 				return false // It ended otherwise than tracebacks do.
 			}
+			if call := rayCall.FindStringSubmatch(m[2]); call != nil { // What was raised there follows.
+				e.PID, e.Stack, indent = int(number([]byte(call[1]))), nil, -1
+				continue
+			}
 			e.Class, e.Message = m[1], m[2]
 		}
 	}
