@@ -70,10 +70,13 @@ var (
 // failureSpan is how much of a text's beginning and of its end is searched for failures.
 const failureSpan = 1 << 20
 
+const longestFailure = 2 << 10 // Bytes of a line that are looked at.
+
 // FirstFailure gives the line that names a failure best, and of equals the first. known says which lines a row has read already, by where
 // they begin.
 func FirstFailure(text []byte, known func(start, end int) bool) (Failure, bool) {
 	best := Failure{}
+	small := make([]byte, 0, longestFailure)
 	for at := 0; at < len(text); {
 		if at > failureSpan && at < len(text)-failureSpan {
 			at = len(text) - failureSpan
@@ -83,7 +86,9 @@ func FirstFailure(text []byte, known func(start, end int) bool) (Failure, bool) 
 			end = at + i + 1
 		}
 		f := Failure{At: at}
-		f.score(text[at:end])
+		if line := text[at:min(end, at+longestFailure)]; suspect(line, small) {
+			f.score(line)
+		}
 		if f.Score > 0 && f.better(&best) && !known(at, end) {
 			f.Text = message(text[at:end])
 			best = f
@@ -102,9 +107,7 @@ func HasFailure(text []byte, anyLine bool) bool {
 
 // score looks how well a line names a failure; 0: it names none.
 func (f *Failure) score(line []byte) {
-	const longest = 2 << 10
-	line = line[:min(len(line), longest)]
-	if !suspicious.Match(line) || asides.Match(line) {
+	if asides.Match(line) {
 		return
 	}
 	for i := range marks {
@@ -117,8 +120,27 @@ func (f *Failure) score(line []byte) {
 	f.Follows = f.Score > 0 && follows.Match(line)
 }
 
-// suspicious is what each line has that any of the marks is on: a quick look.
-var suspicious = re(`(?i)err|fail|fatal|critical|severe|panic|exce|abort|assert|exit|kill|crash|died|signal|timed? ?-?out|refused|denied|cannot|can't|could not|unable|no such|no space|not found|mismatch|invalid|corrupt|stuck|hung|deadlock|stall|missing|_status_|xid|E[A-Z]\d{4}|what\(\)|memory|fault|: [EF] |^[EF]\d{4}|busy|unsupported|inconsistent|expired|reject|unhealthy|unreach|symbol|interrupt`)
+// suspicious are words of which each line has one that any of the marks is on, in small letters: a quick look.
+var suspicious = newWordSet(bytes.Fields([]byte(`
+	err fail fatal critical severe panic exce abort assert exit kill crash died signal timed timeout time-out refused denied cannot can't could
+	unable such space found mismatch invalid corrupt stuck hung deadlock stall missing status result xid what() memory fault busy unsupported
+	inconsistent expire reject unhealthy unreach symbol interrupt fell hang ee1 eh9 ei0 ej0 ez9`)))
+
+// suspect reports whether a line is worth a closer look; small is room for it.
+func suspect(line, small []byte) bool {
+	if len(line) > 1 && (line[0] == 'E' || line[0] == 'F') && line[1] >= '0' && line[1] <= '9' || bytes.Contains(line, []byte(": E ")) || bytes.Contains(line, []byte(": F ")) || bytes.Contains(line, []byte("[E")) {
+		return true
+	}
+	small = small[:0]
+	for _, c := range line {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		small = append(small, c)
+	}
+	at, _ := suspicious.next(small, 0)
+	return at >= 0
+}
 
 // ownHead is what loggers put before a message; the message is what a person wants to read.
 var ownHead = re(`^(?:\[rank\d+\]:? ?|\[proc \S*? pid=\d+\]:? |\d{4}-\d\d-\d\d[T ][\d:.,]+:? |\[?[IWEF]\d{3,4} [\d:.]+ (?:\d+ )?[\w./]+:\d+\] |\[\d{4}-\d\d-\d\d[^\]]*\] ?)*`)
