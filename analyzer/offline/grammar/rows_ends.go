@@ -37,7 +37,7 @@ var endRows = []Row{
 	{
 		Kind: RankEnd, Prints: "mpirun, prterun and prun (Open MPI 1.7 to 5)", Source: "github.com/openpmix/prrte src/tools/prun/help-prun.txt",
 		Anchors: []string{"noticed that process rank"}, Flat: true,
-		Pattern: re(`noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on signal (?P<signal>\d+)`),
+		Pattern: re(`noticed that process rank (?P<rank>\d+) with PID (?:(?P<pid>\d+)|\w+) on node (?P<host>\S+) exited on signal (?P<signal>\d+)`),
 		Test:    "mpirun noticed that process rank 7 with PID 4711 on node gpu-b exited on signal 9 (Killed).",
 	},
 	{
@@ -130,7 +130,7 @@ var launcherRows = []Row{
 	{
 		Kind: ProcessEnd, Prints: ofElastic, Source: atElastic + "/multiprocessing/api.py",
 		Anchors: []string{"failed (exitcode: "},
-		Pattern: re(`failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
+		Pattern: re(`failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\))?`),
 		Test:    "E0101 10:00:01.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 103) of binary: /opt/bin/python",
 	},
 	{

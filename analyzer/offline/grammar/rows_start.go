@@ -97,6 +97,12 @@ var startRows = []Row{
 		Test:    "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-a\n  Remote host:   gpu-b",
 	},
 	{
+		Kind: RemoteError, Prints: ofNCCL, Source: atNCCL, Says: "lost its connection to a peer: ${last}",
+		Anchors: []string{"Call to recv from ", "Call to send to "},
+		Pattern: re(ncclHead + `(?:\S+ )?NCCL WARN (?P<last>[^\n]*Call to (?:recv from|send to) [^\n]*(?:Broken pipe|Connection reset by peer|Connection timed out)[^\n]*)`),
+		Test:    "gpu-a:4288:4521 [1] misc/socket.cc:30 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.9<49901> failed : Broken pipe",
+	},
+	{
 		Kind: RemoteError, Prints: "Open MPI", Source: "github.com/open-mpi/ompi opal/mca/btl/tcp/help-mpi-btl-tcp.txt; github.com/horovod/horovod issue 1950", Says: "lost its MPI connection to ${peer}",
 		Anchors: []string{"peer process has unexpectedly disconnected"}, Flat: true,
 		Pattern: re(`peer process has unexpectedly disconnected.*?Local host: (?P<host>\S+) Local PID: (?P<pid>\d+) Peer host: (?P<peer>\S+)`),

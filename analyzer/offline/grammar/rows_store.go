@@ -127,6 +127,10 @@ var schedulerRows = []Row{
 		Anchors: []string{"TERM_MEMLIMIT"}, Pattern: re(`TERM_MEMLIMIT[^\n]*`), Test: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
 	},
 	{
+		Kind: Exited, Prints: "kubectl get pods", Source: "kubernetes.io docs/concepts/workloads/pods/pod-lifecycle; github.com/kubeflow/katib issue 1112", Says: "fails and is started again, says Kubernetes",
+		Anchors: []string{"CrashLoopBackOff "}, Pattern: re(`(?P<worker>[a-z0-9][\w.-]*) +\d+/\d+ +CrashLoopBackOff +\d`), Test: "train-worker-1    0/1     CrashLoopBackOff   8     2m32s",
+	},
+	{
 		Kind: Exited, Prints: "Kubernetes", Source: "github.com/kubernetes/kubernetes pkg/kubelet", Says: "fails and is started again, says Kubernetes",
 		Anchors: []string{"Back-off restarting failed container"}, Pattern: re(`Back-off restarting failed container \S+ in pod (?P<worker>[\w.-]+?)_`), Test: "Back-off restarting failed container pytorch in pod train-worker-1_ml(abcd)",
 	},

@@ -4,6 +4,7 @@
 package joblog
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,6 +36,25 @@ var (
 	glooKey   = regexp.MustCompile(`(?:^|/)(?:cpu|cuda|gpu)//\d+/(\d+)$`) // Where gloo's rank leaves its address.
 )
 
+// listed gives the ranks of the further lines of a list like Horovod's: "1: [allreduce.a, allreduce.b]", which a message begins.
+func (p *parser) listed(e *grammar.Event) (out []int) {
+	const lines = 1024
+	n := 0
+	for line := range bytes.Lines(p.text[e.At:]) {
+		n++
+		m := listEntry.FindSubmatch(line)
+		if n == 1 && !bytes.HasSuffix(bytes.TrimSpace(line), []byte(" ranks:")) || n > 2 && m == nil || n > lines {
+			break
+		}
+		if n > 2 { // The message itself has the first.
+			out = append(out, int(number(m[1])))
+		}
+	}
+	return out
+}
+
+var listEntry = regexp.MustCompile(`^(?:\S* ?\D)??(\d{1,6}): \[`)
+
 // claimed takes that one waits for others. What nobody known says of others makes no comparison, but is told.
 func (p *parser) claimed(e *grammar.Event) {
 	c := p.claimOf(e)
@@ -57,7 +77,7 @@ func (p *parser) claimed(e *grammar.Event) {
 
 // claimOf reads what one waits for.
 func (p *parser) claimOf(e *grammar.Event) Claim {
-	c := Claim{By: e.Int("by"), Absent: ranks(e.Get("ranks")), What: e.Words()}
+	c := Claim{By: e.Int("by"), Absent: append(ranks(e.Get("ranks")), p.listed(e)...), What: e.Words()}
 	switch {
 	case e.Kind == grammar.Key:
 		return p.key(e)

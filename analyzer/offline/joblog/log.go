@@ -122,10 +122,15 @@ func Sniff(data []byte) bool {
 }
 
 // SniffFailure recognises a text in which something says that it failed, though no message in it is known. Of a file that somebody gave
-// alone it is enough that some line does; among others it must name the failure.
+// alone it is enough that some line does, or that it has frames of a traceback; among others it must name the failure.
 func SniffFailure(data []byte, alone bool) bool {
-	return utf8.Valid(data[:max(0, min(len(data), window)-utf8.UTFMax)]) && bytes.IndexByte(data, 0) < 0 && grammar.HasFailure(grammar.Plain(data), alone)
+	if !utf8.Valid(data[:max(0, min(len(data), window)-utf8.UTFMax)]) || bytes.IndexByte(data, 0) >= 0 {
+		return false
+	}
+	return grammar.HasFailure(grammar.Plain(data), alone) || alone && (len(framesAlone.FindAll(data, 2)) > 1 || crashFrame.Match(data))
 }
+
+var framesAlone = regexp.MustCompile(`(?m)^\s*File "[^"\n]+", line \d+, in \w`)
 
 var (
 	statusPart = regexp.MustCompile(`(?i)last (enqueued|started|completed)(?: NCCL)? work: (-?\d+)`)

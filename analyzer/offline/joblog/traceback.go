@@ -41,8 +41,14 @@ func (e *Exception) String() string {
 	if first == "" {
 		return e.Class
 	}
+	if m := lastError.FindStringSubmatch(e.Message); m != nil {
+		first = "NCCL failed: " + m[1] // The rest says where PyTorch called it.
+	}
 	return e.Class + ": " + cut(first)
 }
+
+// lastError is what NCCL itself says in a message of PyTorch.
+var lastError = regexp.MustCompile(`(?m)^NCCL error in[^~]*\nLast error: *\n([^\n]+)`)
 
 const tracebackStart = "Traceback (most recent call last):"
 
@@ -132,6 +138,14 @@ func (p *parser) lastLine(at *grammar.Event) {
 		return // Whoever has no label says it of another.
 	}
 	if e.Rank < maxRank && len(p.bare) < mostExceptions {
+		if strings.HasPrefix(e.Message, "NCCL error in") {
+			_, below, _ := strings.Cut(string(p.text[at.At:min(len(p.text), at.At+window)]), "\n")
+			for line := range strings.Lines(below) {
+				if !e.more(strings.TrimPrefix(line, at.Get("label"))) {
+					break
+				}
+			}
+		}
 		e.Stack = p.framesAbove(at.Start, at.Get("label"))
 		p.bare = append(p.bare, e)
 	}
@@ -140,8 +154,20 @@ func (p *parser) lastLine(at *grammar.Event) {
 // launching are the places of launchers: what they raise tells of a process of theirs.
 var launching = regexp.MustCompile(`runpy|torch/distributed/(?:run|launch|elastic)|accelerate/commands|accelerate_cli|deepspeed/launcher|multiprocessing/(?:spawn|process)\.py|bin/\w+:|ray/_private`)
 
+// crashFrame is a frame of Open MPI's handler of signals.
+var crashFrame = regexp.MustCompile(`(?m)^\s*\[([\w.-]+):(\d+)\] \[ ?\d+\] \S+?\((\w+)[^)\n]*\)\[0x`)
+
 // unfinished tells of tracebacks whose last line the log lacks, of processes of which no exception is known.
 func (p *parser) unfinished() {
+	if len(p.cutOff)+len(p.log.Exceptions)+len(p.log.Findings)+len(p.log.Ends) == 0 {
+		if stack := p.framesAbove(len(p.text), ""); len(stack) > 1 { // The text ends within one of which it lacks the beginning too.
+			p.cutOff = append(p.cutOff, Exception{Rank: p.rank, Local: -1, Order: len(p.text), Stack: stack})
+		} else if m := crashFrame.FindSubmatch(p.text); m != nil {
+			f := told.New(grammar.CutTraceback, "crashed in "+string(m[3])+"; the log lacks what ended it")
+			f.Host, f.PID = string(m[1]), int(number(m[2]))
+			p.log.Findings = append(p.log.Findings, f)
+		}
+	}
 	for i := range p.cutOff {
 		e := &p.cutOff[i]
 		again := func(o Exception) bool { return o.Rank == e.Rank && o.Worker == e.Worker && o.PID == e.PID }
