@@ -238,6 +238,7 @@ var publicOthers = []publicCase{
 	{name: "a crash's frames alone", text: "[n7:1447852] [ 8] /lib/libopen-pal.so.40(ompi_sync_wait_mt+0xbd)[0x7fc1ff24c38d]\n[n7:1447852] [ 9] /lib/libmpi.so.40(MPI_Bcast+0x121)[0x7fc1ff32d881]\n", exit: ExitUnknown, head: []string{"1447852", "n7", "ompi_sync_wait_mt"}},
 	{name: "Horovod's list of several ranks", text: "[0] Missing ranks:\n[0] 2: [broadcast.a, broadcast.b ...]\n[0] 5: [broadcast.a, broadcast.b ...]\n[0] done\n", exit: ExitUnknown, head: []string{"anks 2, 5"}},
 	{name: "pods", text: "NAME    READY   STATUS    RESTARTS   AGE\njob-master-0    0/2     CrashLoopBackOff   8    2m32s\njob-worker-0    0/1     Init:1/2     0     2m31s\n", exit: ExitUnknown, head: []string{"job-master-0", "started again"}},
+	{name: "torchrun's list without its end", text: "Failures:\n[1]:\n  time      : x\n  host      : gpu-b\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 227062)\n  error_file: <N/A>\n[2]:\n  time      : x\n  ho", exit: ExitUnknown, head: []string{"Rank 1", "exit code 1", "another fail first"}},
 	{name: "PMIx", text: "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-c\n  Remote host:   gpu-d\n", exit: ExitUnknown, head: []string{"gpu-c", "gpu-d"}},
 }
 

@@ -38,6 +38,12 @@ var (
 	exitCode    = regexp.MustCompile(`^(-?\d+)\s*\(pid: (\d+)\)`)
 )
 
+// notFirst is the head of an entry of torchrun's list of failures, of which the last in the list, "Root Cause", is number 0.
+var (
+	notFirst  = regexp.MustCompile(`(?m)^\W*\[[1-9]\d*\]:\s*\n(?:[^\n]*:[^\n]*\n){0,3}[^\n]*$`)
+	rootCause = []byte("Root Cause")
+)
+
 // isVictim says that an ending follows from another process's failure.
 func isVictim(why string) bool { return containsAny(why, victims) }
 
@@ -64,6 +70,13 @@ func (p *parser) ending(e *grammar.Event) {
 			why = "exited before it ended MPI"
 		}
 		if r := e.Int("rank"); r >= 0 && r < maxRank && why != "" && e.Get("code") != "0" {
+			const above = 250
+			if strings.HasPrefix(why, exited) && notFirst.Match(p.text[max(0, e.Start-above):e.Start]) && !bytes.Contains(p.text, rootCause) {
+				f := told.New(grammar.Exited, "ended with "+why+"; torchrun saw another fail first, which the log lacks")
+				f.Rank, f.PID, f.Order = r, max(e.Int("pid"), 0), e.At
+				p.log.Findings = append(p.log.Findings, f)
+				return
+			}
 			p.end(End{Rank: r, Why: why, Host: unlabelled(e.Get("host")), PID: max(e.Int("pid"), 0)})
 		}
 	}
