@@ -60,7 +60,7 @@ var marks = []mark{
 
 var (
 	// asides are lines that only talk about errors: frames, hints, counts of none, settings, the source's own lines.
-	asides = re(`^\S+ FAILED$|\bSystemExit\b|Additional GRPC error information|^\s*(?:frame #|#?\d+:? +0x|#\d+ |at [\w.$]+\(|File "|raise |return |self\.|except|[\^~|│ ]+$|env \{|\w[\w ./-]* \.{3,} )|(?i)\b(?:0 errors?|no errors? (?:found|occurred|detected|reported)|without errors?|errors?[=: ]+0|failed[=: ]+0|failures?[=: ]+0|error_file|error handling|For debugging consider|Compile with|Possible Cause|Solution *:|To enable traceback|might be incorrect|might be asynchronously|for more information|To avoid data inconsistency|Rectify the fault|Per user-direction|FutureWarning|DeprecationWarning|UserWarning|dlerror=|Plugin)\b`)
+	asides = re(`^\S+ FAILED$|\bSystemExit\b|Additional GRPC error information|^\s*(?:frame #|#?\d+:? +0x|#\d+ |at [\w.$]+\(|File "|raise |return |self\.|except|[\^~|│ ]+$|env \{|\w+_(?:configs?|cfg) *: |[^\n]*\{\s*$|Solution *:|\w[\w ./-]* \.{3,} )|(?i)\b(?:0 errors?|no errors? (?:found|occurred|detected|reported)|without errors?|errors?[=: ]+0|failed[=: ]+0|failures?[=: ]+0|error_file|error handling|For debugging consider|Compile with|Possible Cause|To enable traceback|might be incorrect|might be asynchronously|for more information|To avoid data inconsistency|Rectify the fault|Per user-direction|FutureWarning|DeprecationWarning|UserWarning|dlerror=|Plugin)\b`)
 	// quieter are levels at which programs speak of errors that they got over.
 	quieter = re(`\b(?:INFO|DEBUG|TRACE|WARN|WARNING|Warning|warning|info|debug)\b|^W\d{4} \d|\[W\d{0,4} `)
 	// follows are messages that another process's end or absence causes, and what launchers say of ends that they saw.

@@ -50,6 +50,7 @@ var labels = []label{
 	{by: "srun --label", re: re(`^\s*(\d+): `), share: 0.9, ranks: true},
 	{by: "docker compose and docker service logs", re: re(`^[\w.@-]+ *\|(?: |$)`), share: 0.9},
 	{by: "dates before lines", re: re(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d| UTC)? `), share: 0.9},
+	{by: "Determined's command line", re: re(`^(?:> )?\[\w*\] \[rank=(\d+)\] ?`), ranks: true},
 	{by: "Determined", re: re(`^\[\d{4}-\d\d-\d\d[T ][\d:.]+Z?\] \w+ \[rank=(\d+)\] \|\| ?`), share: 0.5, ranks: true},
 	{by: "polyaxon", re: re(`^[a-z]\w*\.\d+ -- `), share: 0.9},
 	{by: "accelerate test and other wrappers of commands", re: re(`^(?:stderr|stdout)(?: ?[:|] ?|$)`), share: 0.5},

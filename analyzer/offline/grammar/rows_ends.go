@@ -84,7 +84,7 @@ var endRows = []Row{
 	{
 		Kind: Lost, Prints: "Ray's raylet", Source: "github.com/ray-project/ray src/ray/raylet",
 		Anchors: []string{"Worker IP address: "},
-		Pattern: re(`(?s)Worker IP address: (?P<host>\S+).{0,80}?Worker PID: (?P<pid>\d+) Worker exit type: (?P<type>\w+) Worker exit detail: (?P<what>[^\n]+)`),
+		Pattern: re(`(?s)Worker IP address: (?P<host>\S+).{0,80}?Worker PID: (?P<pid>\d+)(?: Worker exit type: (?P<type>\w+) Worker exit detail: (?P<what>[^\n]+))?`),
 		Test:    "Worker IP address: 10.0.0.7 Worker port: 10002 Worker PID: 4711 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits",
 	},
 	{

@@ -82,6 +82,10 @@ var schedulerRows = []Row{
 		Anchors: []string{"DUE TO PREEMPTION"}, Pattern: re(`CANCELLED AT \S+ DUE TO PREEMPTION`), Test: "slurmstepd: error: *** JOB 7 ON gpu-a CANCELLED AT 2026-01-01T10:00:00 DUE TO PREEMPTION ***",
 	},
 	{
+		Kind: Preempted, Prints: "submitit and Ray", Source: "github.com/facebookincubator/submitit issue 1708; github.com/ray-project/ray pull 63807", Says: "was preempted",
+		Anchors: []string{"this job is preempted", "node was preempted"}, Pattern: re(`(?:this job is preempted|(?:pid: (?P<pid>\d+).*?)?the actor's node was preempted)`), Test: "submitit WARNING (2022-08-12 02:06:11,453) - Caught signal SIGUSR2 on n1: this job is preempted.",
+	},
+	{
 		Kind: HostLost, Prints: "Slurm", Source: "github.com/SchedMD/slurm src/slurmd/slurmstepd", Says: "failed, says Slurm",
 		Anchors: []string{"DUE TO NODE FAILURE", "error: Node failure on "},
 		Pattern: re(`(?:CANCELLED AT \S+ DUE TO NODE FAILURE|Node failure on (?P<host>[^\s.]+))`), Test: "srun: error: Node failure on gpu-a",

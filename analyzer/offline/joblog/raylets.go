@@ -4,6 +4,7 @@
 package joblog
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -55,7 +56,7 @@ func (p *parser) losses(labelled []byte) {
 	}
 	for i := range p.lost {
 		e := &p.lost[i]
-		why := e.Get("what")
+		why := cmp.Or(e.Get("what"), "it died or was killed")
 		if kind := e.Get("type"); kind != "" {
 			why = kind + ": " + why
 		}

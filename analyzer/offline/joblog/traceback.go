@@ -67,6 +67,9 @@ const (
 // spawned is what torch.multiprocessing puts before the exception of a process that it started.
 var spawned = regexp.MustCompile(`-- Process (\d+) terminated with the following error:\s*$`)
 
+// raisedBy is what programs put before a traceback of which they tell the rank, as InternLM does.
+var raisedBy = regexp.MustCompile(`(?i)[^\n]*exception[^\n]*\brank(?: id)?[:= ]+(\d+)\W*\n$`)
+
 // traceback takes an exception that ended a rank.
 func (p *parser) traceback(at *grammar.Event) {
 	if p.examined++; p.examined > mostExceptions {
@@ -94,6 +97,9 @@ func (p *parser) traceback(at *grammar.Event) {
 	const above = 400
 	if m := spawned.FindSubmatch(bytes.TrimRight(p.text[max(0, at.Start-above):at.Start], " \n")); m != nil {
 		e.Local = int(number(m[1]))
+	}
+	if m := raisedBy.FindSubmatch(p.text[max(0, at.Start-above):at.Start]); m != nil && e.Rank < 0 && e.Worker == "" {
+		e.Rank = int(number(m[1]))
 	}
 	if e.Rank >= maxRank || !e.read(string(rest), own) && (own == "" || bytes.Contains(rest, []byte(own)) || !e.read(string(rest), "")) {
 		if n := len(e.Stack); e.Rank < maxRank && n > 0 && !launching.MatchString(e.Stack[n-1]) && len(p.cutOff) < mostFindings {
@@ -322,7 +328,7 @@ func (e *Exception) Victim() bool {
 }
 
 // passesOn are places where a server or a driver waits for its workers: what is raised there tells of a worker.
-var passesOn = regexp.MustCompile(`(?:shm_broadcast|core_client|multiproc_executor|multiproc_worker_utils|ray_distributed_executor|ray_executor\w*)\.py|ray/_private/`)
+var passesOn = regexp.MustCompile(`(?:shm_broadcast|core_client|multiproc_executor|multiproc_worker_utils|ray_distributed_executor|ray_executor\w*)\.py|ray/_private/|elastic/rendezvous/`)
 
 // ofCall is in messages that refuse a call for its arguments, or tell of the rank's own GPU. Another RuntimeError inside communication
 // is a library's word that the operation failed, which may be another rank's doing.
