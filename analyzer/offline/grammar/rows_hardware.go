@@ -174,9 +174,9 @@ var hardwareRows = []Row{
 		Test:    "RuntimeError: CUDA error: an illegal memory access was encountered",
 	},
 	{
-		Kind: GPUProgram, Prints: "assertions in CUDA kernels", Source: "docs.nvidia.com cuda/cuda-c-programming-guide, assertion; github.com/NVIDIA/Megatron-LM issue 881", Says: "its GPU program failed: assertion ${what} in ${file}",
+		Kind: GPUProgram, Prints: "assertions in CUDA kernels", Source: "docs.nvidia.com cuda/cuda-c-programming-guide, assertion; github.com/NVIDIA/Megatron-LM issue 881", Says: "its GPU program failed: ${file} assertion ${what}",
 		Anchors: []string{"thread: ["},
-		Pattern: re(`(?P<file>[\w.-]+\.cuh?):\d+: [^\n]*block: \[[\d, ]+\], thread: \[[\d, ]+\] Assertion (?P<what>[^\n]{1,120}?) failed`),
+		Pattern: re(`(?:(?P<file>[\w.-]+\.cuh?):\d+: [^\n]*)?block: \[[\d, ]+\], thread: \[[\d, ]+\] Assertion (?P<what>[^\n]{1,120}?) failed`),
 		Test:    "../aten/src/ATen/native/cuda/IndexKernel.cu:92: operator(): block: [22,0,0], thread: [64,0,0] Assertion `index < sizes[i]` failed.",
 	},
 	{

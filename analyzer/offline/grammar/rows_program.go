@@ -134,12 +134,12 @@ var libraryRows = []Row{
 		Test:    "EI0002: [PID: 29] 2026-01-01-10:00:00 The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank: [24].",
 	},
 	{
-		Kind: OtherLibrary, Prints: "Huawei's HCCL", Source: "hiascend.com CANN error codes EI0001 to EI0015", Says: "HCCL failed: ${what}",
+		Kind: OtherLibrary, Prints: "Huawei's HCCL", Source: "hiascend.com CANN error codes EI0001 to EI0015 and EJ0001 to EJ0004", Says: "HCCL failed: ${what}",
 		Anchors: []string{
 			"EI0001: ", "EI0002: ", "EI0003: ", "EI0004: ", "EI0005: ", "EI0006: ", "EI0007: ", "EI0008: ", "EI0009: ", "EI0010: ", "EI0011: ", "EI0012: ", "EI0013: ", "EI0014: ", "EI0015: ",
-			"Timeout(EI00", "_Socket(EI00", "Error(EI00", "HCCL function error", "[ERROR] HCCL(",
+			"EJ0001: ", "EJ0002: ", "EJ0003: ", "EJ0004: ", "Timeout(EI00", "_Socket(EI00", "Error(EI00", "HCCL function error", "[ERROR] HCCL(",
 		},
-		Pattern: re(`(?P<what>\(?EI00(?:0[13-9]|1\d)\)?: [^\n]*|EI0002: [^\n]*remote rank:? ?\[unknown\][^\n]*|HCCL function error[^\n]*|\[ERROR\] HCCL\([^\n]*)`),
+		Pattern: re(`(?P<what>\(?E(?:I00(?:0[13-9]|1\d)|J000[1-4])\)?: [^\n]*|EI0002: [^\n]*remote rank:? ?\[unknown\][^\n]*|HCCL function error[^\n]*|\[ERROR\] HCCL\([^\n]*)`),
 		Test:    "EI0006: [PID: 29] 2026-01-01-10:00:00 Getting socket times out. Reason: Remote Rank did not send the data in time.",
 	},
 	{

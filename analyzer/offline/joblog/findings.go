@@ -70,7 +70,7 @@ func (p *parser) firstFailure(events []grammar.Event) {
 		}
 		return false
 	})
-	others := len(p.log.Exceptions) + len(p.log.States) + len(p.cutOff)
+	others := len(p.log.Exceptions) + len(p.log.States) + len(p.log.Losses) + len(p.cutOff)
 	if !ok || failed.Follows && others > 0 || failed.Weak() && others+len(p.log.Ends)+len(p.log.Findings) > 0 {
 		return
 	}
