@@ -128,8 +128,7 @@ func (x *standstill) holdQueued(i int32) {
 	}
 }
 
-// heldBefore reports whether a rank called another operation before one, which stands and which others are known to be in, or may be: of
-// a member that was not seen nobody knows.
+// heldBefore reports whether a rank called another operation before one, which stands, and in which others are, or are not seen.
 func (x *standstill) heldBefore(comm int32, j *join) bool {
 	r := x.Nodes[j.node].Rank
 	for i := range r.Memberships {
@@ -144,25 +143,12 @@ func (x *standstill) heldBefore(comm int32, j *join) bool {
 			if o.NoCompletion || o.Age < j.op.Age {
 				continue
 			}
-			if id := x.instanceOf(mem, o); id >= 0 && x.insts[id].stuck && (x.insts[id].begun > 0 || x.hasUnseen(id)) {
+			if id := x.instanceOf(mem, o); id >= 0 && x.insts[id].stuck && (x.insts[id].begun > 0 || x.UnseenMember(&x.Comms[ci])) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// hasUnseen reports whether a member of an operation was not seen: the peer of a send or receive, or anybody of a collective.
-func (x *standstill) hasUnseen(inst int32) bool {
-	in := &x.insts[inst]
-	c, peer := &x.Comms[in.key.comm], in.op().Peer
-	switch {
-	case !in.key.p2p():
-		return x.UnseenMember(c)
-	case peer < 0 || peer >= len(c.At) || c.At[peer] < 0:
-		return true
-	}
-	return x.Unseen(c.At[peer])
 }
 
 // besideUnseen gives a rank and those beside whom it may be in earlier operations inside its host, whose end nobody sees: one of

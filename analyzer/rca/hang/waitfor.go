@@ -291,15 +291,10 @@ func (b *builder) alone(n int32, a *active, r *rca.Rank) {
 		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, &insideSetup, &insideSetupPerhaps))
 		return
 	}
-	if len(in.joins) > 1 || b.x.othersCalled(n, a.inst) || oneSided(a.op.Func) {
-		b.own(n, -1, a.inst, -1, &alonePerhaps)
-		return
-	}
-	b.own(n, -1, a.inst, -1, &alone)
+	b.own(n, -1, a.inst, -1, pick(len(in.joins) > 1 || b.x.othersCalled(n, a.inst) || oneSided(a.op.Func), &alonePerhaps, &alone))
 }
 
-// othersCalled reports whether another member has an operation in flight, though nothing shows it in it: as it has not left, it may be what
-// the operation waits for.
+// othersCalled reports whether another member, which nothing shows in an operation, has it in flight: it may be what is waited for.
 func (x *standstill) othersCalled(n, inst int32) bool {
 	return slices.ContainsFunc(x.Comms[x.insts[inst].key.comm].Members, func(m job.Member) bool {
 		return m.Node != n && m.Membership != nil && slices.ContainsFunc(m.Membership.InFlight, func(o rca.Op) bool { return x.instanceOf(&m, &o) == inst })

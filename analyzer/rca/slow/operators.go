@@ -10,16 +10,14 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// Operators gives the finished operations of a timeline as Holmes' operator log (H1), with the unsupervised detector's
-// opinion as label: what a model of abnormal operators is trained from. Operations outside a whole iteration are left
-// out.
+// Operators gives the finished operations of a timeline as Holmes' operator log (H1), from which a model of abnormal operators is trained.
+// Operations outside a whole iteration are left out.
 func Operators(x *job.Index) []holmes.Operator {
 	t := newTimeline(x, x.Ev.Timeline)
 	if len(t.segs) == 0 {
 		return nil
 	}
 	lengths := t.iterationTimes()
-	usual := t.usualOperators()
 	var out []holmes.Operator
 	for i := range t.segs {
 		s := &t.segs[i]
@@ -27,13 +25,10 @@ func Operators(x *job.Index) []holmes.Operator {
 			continue
 		}
 		k := t.tokenOf(s)
-		o := holmes.Operator{
-			Rank: s.record.Rank, Communicator: string(s.record.Comm), Pattern: t.FuncNames[s.fn], Bytes: s.bytes, Like: k.String(t), Number: s.number,
+		out = append(out, holmes.Operator{
+			Rank: s.record.Rank, Communicator: string(s.record.Comm), Pattern: t.FuncNames[s.fn], Bytes: s.bytes, Like: fmt.Sprintf("%s/%d/%d/%d", t.FuncNames[k.fn], k.size, k.bytes, k.dir), Number: s.number,
 			Iteration: int(s.iter), Seconds: float64(s.stay) / 1e9, IterationSeconds: float64(lengths[s.iter]) / 1e9,
-		}
-		f := holmes.FeaturesOf(o.Seconds, o.IterationSeconds, usual[k])
-		o.Abnormal = f.Abnormal()
-		out = append(out, o)
+		})
 	}
 	return out
 }
@@ -52,9 +47,4 @@ func (t *timeline) usualOperators() map[token][]float64 {
 		out[t.tokens[k]] = v
 	}
 	return out
-}
-
-// String names operations that are alike.
-func (k token) String(t *timeline) string {
-	return fmt.Sprintf("%s/%d/%d/%d", t.FuncNames[k.fn], k.size, k.bytes, k.dir)
 }
