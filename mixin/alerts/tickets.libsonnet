@@ -120,6 +120,13 @@
             'The exporter at {{ $labels.instance }} lost {{ $value | humanize }} record(s) for Kafka in 10 minutes.',
             pending='5m',
           ),
+          alert.ticket(
+            'CulpritTriggersNotTaken',
+            'sum by (instance) (increase(culprit_exporter_trigger_posts_total{outcome=~"failed|dropped"}[10m])) > 0',
+            'Alertmanager does not take the triggers of a Culprit exporter.',
+            'The exporter at {{ $labels.instance }} could not post {{ $value | humanize }} trigger(s) in 10 minutes. Rules trigger as before.',
+            pending='5m',
+          ),
         ],
       },
     ],
