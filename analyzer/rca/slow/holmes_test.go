@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/learn"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
-	"github.com/culprit-project/culprit/sim/learn"
 )
 
 // cluster gives a topology of four hosts to a leaf.
