@@ -146,17 +146,17 @@ func storageStuck(r *rca.Rank) bool {
 	return r.WriteBytesPerSec == 0 && r.ReadBytesPerSec <= 0 && frames.Of(r.Stack).Kind == frames.Saving
 }
 
-// firstStep reports whether the job, as far as this rank and the operation show, has completed hardly anything yet, and the
-// rank is busy, or has not been waited for long.
+// firstStep reports whether the job, as far as this rank and the operation show, has completed hardly anything yet, or nothing at all on a
+// communicator that each step uses, and the rank is busy, or has not been waited for long.
 func (x *standstill) firstStep(n, inst int32) bool {
 	r := x.Nodes[n].Rank
 	if r.State == rca.ProcessDisk || stays(r) {
 		return false
 	}
-	seen, most := false, int64(0)
+	seen, begins, most := false, false, int64(0)
 	for i := range r.Memberships {
 		if m := &r.Memberships[i]; m.Completed >= 0 {
-			seen, most = true, max(most, done(m))
+			seen, begins, most = true, begins || m.Called > 0 && done(m) == 0, max(most, done(m))
 			if r.Caps&rca.SeesCompletion == 0 {
 				most = max(most, m.Called) // How many have completed is not seen.
 			}
@@ -168,12 +168,12 @@ func (x *standstill) firstStep(n, inst int32) bool {
 		for k := range in.joins {
 			if mem := c.Find(in.joins[k].node); mem != nil && mem.Membership != nil && mem.Membership.Completed >= 0 {
 				seen = true
-				if done(mem.Membership) > x.Opt.FirstOps {
+				if done(mem.Membership) > x.Opt.FirstOps && !begins {
 					return false
 				}
 			}
 		}
-		if mem := c.Find(n); mem != nil && mem.Membership != nil && done(mem.Membership) > x.Opt.FirstOps {
+		if mem := c.Find(n); mem != nil && mem.Membership != nil && done(mem.Membership) > x.Opt.FirstOps && !begins {
 			return false
 		}
 	}
