@@ -4,6 +4,7 @@
 package report
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/culprit-project/culprit/sim/cluster"
@@ -24,6 +25,9 @@ func (r *Report) young() []table {
 	}
 	settled := filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Group == r.Young[0].Group && o.Workload == r.Young[0].Workload })
 	for _, level := range cluster.Levels {
+		if !slices.ContainsFunc(r.Young, func(o judge.Outcome) bool { return o.Level == string(level) }) {
+			continue
+		}
 		for _, age := range []struct {
 			name string
 			of   []judge.Outcome
