@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -109,39 +108,34 @@ func (r *Result) tell() {
 	}
 }
 
-var countOfWaiting = regexp.MustCompile(`^(\d+) ranks? waits? `)
-
 // whoWaits names the few ranks that wait, and those of which the files show nothing, where the verdict names nobody.
 func (r *Result) whoWaits() {
 	v := &r.Verdict
-	m := countOfWaiting.FindStringSubmatch(v.Summary)
-	if m == nil || v.Class != rca.Unknown {
-		return
-	}
 	var waiting, missing []int
 	for i := range r.Evidence.Ranks {
 		if slices.ContainsFunc(r.Evidence.Ranks[i].Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
 			waiting = append(waiting, r.Evidence.Ranks[i].ID)
 		}
 	}
+	const few = 8
+	if v.Class != rca.Unknown || len(waiting) != v.Stalled || len(waiting) == 0 || len(waiting) > few {
+		return
+	}
 	for _, gone := range r.Evidence.Missing {
 		if gone.Why == joblog.NoLine {
 			missing = append(missing, gone.Ranks...)
 		}
 	}
-	slices.Sort(missing)
-	const few = 8
-	if fmt.Sprint(len(waiting)) != m[1] || len(waiting) > few {
-		return
-	}
-	who := "ranks " + told.Spans(waiting)
+	slices.Sort(waiting)
+	who := fmt.Sprintf(" Ranks %s wait", told.Spans(waiting))
 	if len(waiting) == 1 {
-		who = fmt.Sprintf("rank %d", waiting[0])
+		who = fmt.Sprintf(" Rank %d waits", waiting[0])
 	}
 	if v.Op != "" {
-		who += ", in " + strings.TrimPrefix(v.Op, "operation ")
+		who += " in " + strings.TrimPrefix(v.Op, "operation ")
 	}
-	v.Summary = strings.TrimSpace(m[0]) + " (" + who + ") " + v.Summary[len(m[0]):]
+	v.Summary += who + "."
+	slices.Sort(missing)
 	if missing = slices.Compact(missing); len(missing) > 0 && len(missing) <= few {
 		v.Summary += " Nothing was seen of " + words.RankNumbers(missing) + "."
 	}

@@ -68,14 +68,6 @@ func (e *Event) Int(name string) int {
 	return n
 }
 
-// Text gives all that the pattern matched.
-func (e *Event) Text() string {
-	if len(e.caps) == 0 {
-		return ""
-	}
-	return e.caps[0]
-}
-
 // Words gives what the row says, with what its groups matched.
 func (e *Event) Words() string {
 	s := group.ReplaceAllStringFunc(e.Says, func(name string) string { return e.Get(name[2 : len(name)-1]) })
