@@ -21,6 +21,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
@@ -28,6 +30,15 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/timeline"
 )
+
+func zstandard(t testing.TB, data []byte) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll(data, nil)
+}
 
 func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
@@ -68,7 +79,7 @@ func put(t testing.TB, dir, name string, data []byte) string {
 func TestPacked(t *testing.T) {
 	dumps, dir := write(t, moe()), t.TempDir()
 	archive := tarred(t, dumps)
-	for name, data := range map[string][]byte{"tar": archive, "tar.gz": gzipped(t, archive), "tar.gz.gz": gzipped(t, gzipped(t, archive))} {
+	for name, data := range map[string][]byte{"tar": archive, "tar.gz": gzipped(t, archive), "tar.gz.gz": gzipped(t, gzipped(t, archive)), "tar.zst": zstandard(t, archive)} {
 		t.Run(name, func(t *testing.T) {
 			wantVerdict(t, analyze(t, put(t, dir, "dumps."+name, data)), rca.NotEntered, rca.CauseNotCalled, 9, 14)
 		})
@@ -107,6 +118,9 @@ func TestBadFiles(t *testing.T) {
 		"evil":        {[]byte("\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."), "os.system"},
 		"weights.pkl": {frtest.Pickle(frtest.Dict{"w", int64(1)}), "something else"},
 		"bomb.gz":     {bomb, "larger than"},
+		"bomb.zst":    {zstandard(t, make([]byte, 8<<20)), "larger than"},
+		"cut.zst":     {zstandard(t, good)[:20], "EOF"},
+		"broken.zst":  {[]byte{0x28, 0xb5, 0x2f, 0xfd, 9, 9, 9, 9, 9, 9, 9, 9}, "reserved bit"},
 		"cut.gz":      {gzipped(t, good)[:len(gzipped(t, good))/2], "EOF"},
 		"broken.gz":   {[]byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, "gzip"},
 		"deep.gz":     {gzipped(t, gzipped(t, gzipped(t, gzipped(t, []byte("x"))))), "packed too often"},

@@ -11,13 +11,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
-// unpacker takes gzip and tar apart, bounded in size, depth and number.
+// unpacker takes gzip, zstd and tar apart, bounded in size, depth and number.
 type unpacker struct {
 	max    int64
 	room   *budget
@@ -32,6 +35,7 @@ const (
 	maxName    = 4 << 10 // Bytes of a member's name: an archive may give each one a megabyte.
 	guessSize  = 1 << 20 // Where the unpacked size is not known.
 	peekSize   = 512
+	maxWindow  = 128 << 20 // Bytes of memory that a zstd file may ask for: what the zstd program allows without being told.
 )
 
 var errTooLarge = errors.New("larger than --max-file-size after unpacking")
@@ -47,29 +51,51 @@ func (u *unpacker) layer(name string, size int64, r io.Reader, depth int) error 
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return fmt.Errorf("reading: %w", unwrapPath(err))
 	}
-	switch {
-	case len(head) == 0:
+	if len(head) == 0 {
 		return errors.New("empty")
-	case head[0] == 0x1f && len(head) > 1 && head[1] == 0x8b:
-		if depth >= maxDepth {
-			return errors.New("packed too often")
-		}
-		zr, err := gzip.NewReader(br)
+	}
+	packed, isPacked := packingOf(head)
+	switch {
+	case (isPacked || isTar(head)) && depth >= maxDepth:
+		return errors.New("packed too often")
+	case isPacked:
+		zr, err := packed.open(br)
 		if err != nil {
-			return fmt.Errorf("unpacking gzip: %w", err)
+			return fmt.Errorf("unpacking %s: %w", packed.name, err)
 		}
-		if err := u.layer(name, 0, u.total.unpacked(zr), depth+1); err != nil {
-			return err
-		}
-		return nil
+		defer zr.Close()
+		return u.layer(name, 0, u.total.unpacked(zr), depth+1)
 	case isTar(head):
-		if depth >= maxDepth {
-			return errors.New("packed too often")
-		}
 		return u.archive(name, br, depth)
 	default:
 		return u.content(name, size, br)
 	}
+}
+
+// packing is a way to make one file smaller, known by the bytes that it begins with.
+type packing struct {
+	name  string
+	magic []byte
+	open  func(io.Reader) (io.ReadCloser, error)
+}
+
+var packings = []packing{
+	{"gzip", []byte{0x1f, 0x8b}, func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, func(r io.Reader) (io.ReadCloser, error) {
+		zr, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return zr.IOReadCloser(), nil
+	}},
+}
+
+func packingOf(head []byte) (packing, bool) {
+	i := slices.IndexFunc(packings, func(p packing) bool { return bytes.HasPrefix(head, p.magic) })
+	if i < 0 {
+		return packing{}, false
+	}
+	return packings[i], true
 }
 
 func isTar(head []byte) bool {
