@@ -108,12 +108,12 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 	return f, !a.acrossStages(f.nodes)
 }
 
-// acrossStages reports whether ranks of a pipeline's stage were compared with ranks of other stages alone, although theirs has others: these
-// would tell a slow machine from a stage that has more to do. A search asks for them first (unseenReplicas).
+// acrossStages reports whether ranks of a pipeline's stages were compared with ranks of other stages alone: these do other work. Others of
+// their own stage would tell, and a search asks for them first (unseenReplicas); whole stages on several hosts are no machine's fault.
 func (a *analysis) acrossStages(nodes []int32) bool {
 	replicas, peers := a.replicasOf(nodes), a.peersOf(nodes[0])
 	compared := func(n int32) bool { return !slices.Contains(nodes, n) && slices.Contains(peers, n) }
-	others := len(replicas) > len(nodes) || !a.Ev.Partial && len(a.unseenReplicas(nodes)) > 0
+	others := len(replicas) > len(nodes) || !a.Ev.Partial && len(a.unseenReplicas(nodes)) > 0 || a.pipelined() && len(a.hostsOf(nodes)) > 1
 	return others && len(peers) > 0 && !slices.ContainsFunc(replicas, compared)
 }
 

@@ -75,6 +75,22 @@ func TestH6PartialViews(t *testing.T) {
 	}
 }
 
+// TestWholeStagesAreNobodysFault: ranks of the stages in the middle run the same program, but two whole stages on several hosts that take longer
+// have been given more to do.
+func TestWholeStagesAreNobodysFault(t *testing.T) {
+	const dp, pp, tp = 8, 8, 2
+	sj := rcatest.NewSlowJob(dp, pp, tp)
+	sj.Compute = func(r, _ int) float64 {
+		if stage := r / tp / dp; stage == 2 || stage == 3 {
+			return 2
+		}
+		return 1
+	}
+	if v := verdictOf(sj.Evidence(), rca.Options{}); v.Page || slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return c.Rank >= 0 }) {
+		t.Errorf("%s, %v: %s", v.Class, v.Culprits, v.Summary)
+	}
+}
+
 // TestH6OtherEndsAreSeenFirst: before a rank's network is accused, those it sends to and receives from are looked at.
 func TestH6OtherEndsAreSeenFirst(t *testing.T) {
 	const onset, culprit = 6, 6
