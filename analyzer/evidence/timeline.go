@@ -29,6 +29,8 @@ type history struct {
 type finished struct {
 	file    string
 	p2p     bool
+	nRanks  int32 // Size of its communicator; not above 0 unknown.
+	unended bool  // Nothing shows its end: the segment ends where it begins.
 	segment rca.Segment
 }
 
@@ -72,7 +74,7 @@ func (h *history) add(file string, c *trace.Completion) {
 		return
 	}
 	s.Peer = int(c.Peer)
-	h.done.add(finished{file, c.Flags&trace.OpP2P != 0, s})
+	h.done.add(finished{file, c.Flags&trace.OpP2P != 0, c.NRanks, c.Flags&trace.OpNoCompletion != 0, s})
 }
 
 // AskHistory asks exporters for finished work. For an exporter without the trace API, or one that fails, the completions in its
@@ -236,9 +238,18 @@ func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segm
 		rank, at int
 		start    int64
 	}
-	order := make([]place, 0, h.done.len())
+	order, unseen, sizes := make([]place, 0, h.done.len()), h.endsUnseen(), a.sizes()
 	for i := range h.done.len() {
 		f := h.done.at(i)
+		if f.unended {
+			members := int(f.nRanks)
+			if members <= 0 {
+				members = sizes[f.segment.Comm]
+			}
+			if f.segment.End = unseen[opOf(f)].end(members); f.segment.End == 0 {
+				continue
+			}
+		}
 		rank, known := h.ranks[f.file]
 		if of := a.seen[rank]; known && rank >= 0 && of.node == h.node && of.process.File == f.file {
 			order = append(order, place{rank, i, f.segment.Start})
@@ -259,6 +270,89 @@ func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segm
 	return timeline
 }
 
+// opKey is one operation of a communicator.
+type opKey struct {
+	comm   rca.CommID
+	number int64
+}
+
+func opOf(f *finished) opKey { return opKey{f.segment.Comm, f.segment.Number} }
+
+// together is what the members of a communicator on one node show of an operation, on the node's clock.
+type together struct {
+	members int
+	called  int64 // The last call.
+	ended   int64 // The first end that was seen; 0 none.
+}
+
+// end gives the earliest moment at which the operation can have ended, 0 unknown: those who saw its end tell it, and nobody's ends before the
+// last member has called it. The communicator's members are all on this node, or at least one of them saw the end.
+func (o together) end(members int) int64 {
+	if o.ended == 0 && (members <= 0 || o.members < members) {
+		return 0
+	}
+	return max(o.called, o.ended)
+}
+
+// calledAhead gives for each communicator how many more of the operations without a seen end were called while an earlier one of the same
+// process was in flight than were not.
+func (h *history) calledAhead() map[rca.CommID]int {
+	order := make([]*finished, h.done.len())
+	for i := range order {
+		order[i] = h.done.at(i)
+	}
+	slices.SortStableFunc(order, func(a, b *finished) int { return cmp.Compare(a.segment.Start, b.segment.Start) })
+	out, busy := map[rca.CommID]int{}, map[string]int64{}
+	for _, f := range order {
+		switch {
+		case !f.unended:
+			busy[f.file] = max(busy[f.file], f.segment.End)
+		case busy[f.file] > f.segment.Start:
+			out[f.segment.Comm]++
+		default:
+			out[f.segment.Comm]--
+		}
+	}
+	return out
+}
+
+// sizes gives how many members communicators have whose sources do not say so, such as NCCL 2.24; nothing where not all ranks were seen.
+func (a *assembly) sizes() map[rca.CommID]int {
+	if a.ev.WorldSize <= 0 || len(a.seen) < a.ev.WorldSize {
+		return nil
+	}
+	out := map[rca.CommID]int{}
+	for _, of := range a.seen {
+		for i := range of.rank.Memberships {
+			out[of.rank.Memberships[i].Comm]++
+		}
+	}
+	return out
+}
+
+// endsUnseen gives what is known of the operations that nothing shows to end on some member. Inside a host, over NVLink or shared memory, no
+// proxy works, and without kernel events the call is all there is: who waits for one that is late is told from it in no other way. Where the
+// host runs ahead of its GPU, a call tells nothing of when the operation began, and those of its communicator are left out.
+func (h *history) endsUnseen() map[opKey]together {
+	out, ahead := map[opKey]together{}, h.calledAhead()
+	for _, unended := range []bool{true, false} {
+		for i := range h.done.len() {
+			f := h.done.at(i)
+			o, ok := out[opOf(f)]
+			if f.unended != unended || !ok && !unended || unended && ahead[f.segment.Comm] > 0 {
+				continue
+			}
+			o.members++
+			o.called = max(o.called, f.segment.Start)
+			if !unended && (o.ended == 0 || f.segment.End < o.ended) {
+				o.ended = f.segment.End
+			}
+			out[opOf(f)] = o
+		}
+	}
+	return out
+}
+
 // global gives the global rank for a rank in a communicator, -1 unknown.
 func (a *assembly) global(id rca.CommID, commRank int) int {
 	if c := a.comms[id]; c != nil && commRank >= 0 && commRank < len(c.Members) {
@@ -271,13 +365,18 @@ func (a *assembly) global(id rca.CommID, commRank int) int {
 func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 	s, ok := segment(c, CommID(trace.CommKey{ID: c.CommID, NRanks: c.NRanks}))
 	s.Rank = rank
-	return s, ok
+	return s, ok && c.Flags&trace.OpNoCompletion == 0
 }
 
 // segment converts one finished operation on a communicator and leaves rank and peer unknown; false: it has no times.
 func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
-	start := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS)
-	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 || c.Flags&trace.OpNoCompletion != 0 {
+	start, left := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS), c.LeftNS
+	if c.Flags&trace.OpNoCompletion != 0 && waitsForAll(c.Func) {
+		left = start
+	} else if c.Flags&trace.OpNoCompletion != 0 {
+		return rca.Segment{}, false
+	}
+	if start == 0 || left < start || signed(left) < 0 {
 		return rca.Segment{}, false
 	}
 	s := rca.Segment{
@@ -292,7 +391,7 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 		Peer:         -1,
 		Bytes:        signed(c.Bytes),
 		Start:        signed(start),
-		End:          signed(c.LeftNS),
+		End:          signed(left),
 		Entered:      entered(c),
 		Active:       max(nanoseconds(c.Send.ActiveNS), nanoseconds(c.Recv.ActiveNS)),
 		Steps:        int64(c.Send.Steps) + int64(c.Recv.Steps),
@@ -316,6 +415,11 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	s.SlowestChannel, s.SlowestPeer = int(slowest.SlowestChannel), int(slowest.SlowestPeer)
 	s.SlowestTime, s.FastestTime = nanoseconds(slowest.SlowestNS), nanoseconds(slowest.FastestNS)
 	return s, true
+}
+
+// waitsForAll reports whether an operation ends on no member before all have called it.
+func waitsForAll(f trace.Func) bool {
+	return f == trace.AllReduce || f == trace.AllGather || f == trace.ReduceScatter
 }
 
 // entered gives when the operation began on the GPU: at its kernel's start or, where kernels are not seen, when the GPU had its
