@@ -11,6 +11,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 static uint32_t *bucket_of(uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
   const uint32_t h = ((uint32_t)peer * 0x9e3779b1u) ^ ((channel * 2 + (is_send ? 1 : 0)) * 0x85ebca6bu);
@@ -69,12 +70,19 @@ static bool prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, i
 }
 
 #define TAKE_TRIES 1000
+#define TAKE_NAPS 200  // Of a millisecond: some time slices of a busy machine.
 
-// take_patiently takes a flow from a thread that may be descheduled while it holds it. The communicator ends: nobody waits for this.
+// take_patiently takes a flow from a thread that may be descheduled while it holds it, as its slot is lost otherwise. The communicator ends:
+// nobody waits for this.
 static bool take_patiently(struct flow_ctl *f, uint32_t *version, struct flow_hold *hold) {
-  for (int i = 0; i < TAKE_TRIES; i++) {
+  const struct timespec nap = {.tv_nsec = 1000 * 1000};
+  for (int i = 0; i < TAKE_TRIES + TAKE_NAPS; i++) {
     if (flow_take(f, version, hold)) return true;
-    sched_yield();
+    if (i < TAKE_TRIES) {
+      sched_yield();
+    } else {
+      nanosleep(&nap, NULL);
+    }
   }
   shim_contended();
   return false;

@@ -8,9 +8,12 @@
 #include "nccl.h"
 #include "traceview.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -151,9 +154,41 @@ static void abort_from_another_thread(void) {
   CHECK_EQ(c.in_use, 1);
 }
 
+// slot_version gives the lock of a flow's slot, to be held as a thread that is descheduled in the middle of an event holds it.
+static uint32_t *slot_version(const struct view *v, uint32_t flow) {
+  const struct culprit_section *section = view_section(v, CULPRIT_SECTION_FLOWS);
+  const int fd = open(v->path, O_RDWR | O_CLOEXEC);
+  CHECK(fd >= 0);
+  unsigned char *base = mmap(NULL, v->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(base != MAP_FAILED);
+  close(fd);
+  return (uint32_t *)(void *)(base + section->offset + flow * section->entry_bytes);
+}
+
+// A busy machine deschedules a thread for some time slices. A flow that it holds meanwhile is emptied and given back all the same.
+static void flow_held_at_the_end(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  comm = nccl_init(6, NULL, 2, 4, 0);
+  struct view v = view_open();
+  void *first = nccl_op_simple(comm, &(struct nccl_op){.count = 8, .channels = 1});
+  CHECK(nccl_proxy(comm, first, 0, 1, 4, 1) != NULL);
+  CHECK_EQ(view_live_flows(&v), 1);
+  uint32_t *version = slot_version(&v, 0);
+  __atomic_fetch_add(version, 1, __ATOMIC_ACQUIRE);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, abort_comm, comm) == 0);
+  const struct timespec slices = {.tv_nsec = 100 * 1000 * 1000};
+  nanosleep(&slices, NULL);
+  __atomic_fetch_add(version, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  CHECK_EQ(view_live_flows(&v), 0);
+}
+
 static const struct test_case cases[] = {
     {"events_during_finalize", events_during_finalize},
     {"abort_from_another_thread", abort_from_another_thread},
+    {"flow_held_at_the_end", flow_held_at_the_end},
 };
 
 TEST_MAIN(cases)
