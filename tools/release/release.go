@@ -152,7 +152,7 @@ func (r *release) tarball(arch, dist string) error {
 // chartFiles are the rules and dashboards in the chart, which are links in the repository.
 func (r *release) chartFiles(below string) ([]archive.Entry, error) {
 	var entries []archive.Entry
-	for _, pattern := range []string{"rules/*.yaml", "rules/sources/*.yaml", "dashboards/*.json"} {
+	for _, pattern := range []string{"rules/*.yaml", "rules/sources/*.yaml", "rules/scrape-*/*.yaml", "dashboards/*.json"} {
 		found, err := filepath.Glob(filepath.Join(r.mixin(), pattern))
 		if err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func (r *release) chartFiles(below string) ([]archive.Entry, error) {
 			return nil, fmt.Errorf("the mixin rendered no %s", pattern)
 		}
 		for _, from := range found {
-			e, err := archive.File(path.Join(below, path.Dir(pattern), filepath.Base(from)), from, 0o644)
+			e, err := archive.File(path.Join(below, filepath.ToSlash(strings.TrimPrefix(from, r.mixin()))), from, 0o644)
 			if err != nil {
 				return nil, err
 			}

@@ -160,3 +160,11 @@ httpGet:
 prometheus.io/scrape: "true"
 prometheus.io/port: {{ . | quote }}
 {{- end }}
+
+{{/* The folder of the rules whose windows fit the scrape interval. */}}
+{{- define "culprit.rules.folder" -}}
+{{- $every := .Values.scrapeInterval }}
+{{- $seconds := 60 }}
+{{- if hasSuffix "ms" $every }}{{ $seconds = 5 }}{{ else if hasSuffix "s" $every }}{{ $seconds = trimSuffix "s" $every | int }}{{ end }}
+{{- if le $seconds 5 }}files/rules{{ else if le $seconds 15 }}files/rules/scrape-15s{{ else if le $seconds 30 }}files/rules/scrape-30s{{ else }}files/rules/scrape-60s{{ end }}
+{{- end }}
