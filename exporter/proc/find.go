@@ -5,6 +5,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -116,7 +117,7 @@ func (fs *FS) FindThread(pid, inner int) int {
 // Cgroup is what the name of a process's cgroup tells.
 type Cgroup struct {
 	Path        string // In the unified hierarchy, else in the first one.
-	ContainerID string // 64 hexadecimal digits, as container runtimes name a cgroup; empty outside containers.
+	ContainerID string // 64 hexadecimal digits, as most runtimes name a cgroup, or the name of a machine of LXC's; empty outside containers.
 	PodUID      string // Of the Kubernetes pod, with dashes; empty outside pods.
 	SlurmJob    string // Number of the Slurm job, as SlurmStep empty outside of one.
 	SlurmStep   string
@@ -124,10 +125,14 @@ type Cgroup struct {
 
 var (
 	containerPattern = regexp.MustCompile(`[0-9a-f]{64}`)
-	// podPattern finds the pod in kubepods/burstable/pod<uid>/… and kubepods-burstable-pod<uid with underscores>.slice.
-	// Pods that the kubelet runs by itself have a hash of 32 digits. The first one counts, and Slurm's is at the top: below
-	// the cgroup that a process was given it may make others with any name.
-	podPattern = regexp.MustCompile(`kubepods.*?[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
+	// machinePattern finds the containers of LXC, Incus and systemd-nspawn, which have names instead.
+	machinePattern = regexp.MustCompile(`^(?:/\.\.)*/(?:lxc(?:\.payload)?[./]|machine\.slice/(?:systemd-nspawn@|machine-))([^/]+?)(?:\.service|\.scope)?(?:/|$)`)
+	// sliceOfPod finds the pod in kubepods-burstable-pod<uid with underscores>.slice, as systemd names it, and folderOfPod in
+	// kubepods/burstable/pod<uid>. Pods that the kubelet runs by itself have a hash of 32 digits. Above it are slices and folders of the kubelet's
+	// alone, or a runtime's service: below a scope, a service or a container, whoever runs there may make cgroups of any name.
+	sliceOfPod = regexp.MustCompile(`^(?:/\.\.)*(?:/[\w-]+\.slice)*(?:/system\.slice/(?:containerd|crio|cri-docker|docker|kubelet|k3s|k3s-agent|rke2-server|rke2-agent)\.service)?` +
+		`/(?:\w+-)*kubepods(?:-\w+)?-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice(?:[/:]|$)`)
+	folderOfPod = regexp.MustCompile(`^(?:/\.\.)*(?:/\w+)?/kubepods/(?:burstable/|besteffort/)?pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})(?:/|$)`)
 	// peerPattern finds it where our own cgroup namespace begins in a pod, as that of an exporter in a container does: the path leads up to what
 	// both have in common. What a process makes lies below its own pod.
 	peerPattern  = regexp.MustCompile(`^(?:/\.\.)+/(?:burstable/|besteffort/)?pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})/`)
@@ -151,16 +156,18 @@ func (fs *FS) Cgroup(pid int) Cgroup {
 		if c.Path == "" || parts[0] == "0" && parts[2] != "/" {
 			c.Path = parts[2]
 		}
-		if id := containerPattern.FindString(parts[2]); id != "" {
-			c.ContainerID = id
+		id := containerPattern.FindString(parts[2])
+		if m := machinePattern.FindStringSubmatch(parts[2]); m != nil {
+			id = strings.Trim(m[1]+"/"+id, "/")
 		}
+		c.ContainerID = cmp.Or(id, c.ContainerID)
 		if usersPattern.MatchString(parts[2]) {
 			continue
 		}
-		if m := peerPattern.FindStringSubmatch(parts[2]); m != nil {
-			c.PodUID = m[1]
-		} else if m := podPattern.FindStringSubmatch(parts[2]); m != nil {
-			c.PodUID = strings.ReplaceAll(m[1], "_", "-")
+		for _, pattern := range []*regexp.Regexp{peerPattern, folderOfPod, sliceOfPod} {
+			if m := pattern.FindStringSubmatch(parts[2]); m != nil {
+				c.PodUID = strings.ReplaceAll(m[1], "_", "-")
+			}
 		}
 		if m := slurmPattern.FindStringSubmatch(parts[2]); m != nil {
 			c.SlurmJob, c.SlurmStep = m[1], m[2]

@@ -93,6 +93,23 @@ func TestCgroup(t *testing.T) {
 		{"a user's own cgroup named after a pod's", "0::/user.slice/user-7.slice/user@7.service" + slice + "\n", "/user.slice/user-7.slice/user@7.service" + slice, "", ""},
 		{"a pod's own cgroup named after another's", "0::/kubepods/burstable/pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x\n", "/kubepods/burstable/pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x", id, uid},
 		{"a container's own cgroup named after Slurm's", "0::/system.slice/docker-" + id + ".scope/slurm/job_17/step_0\n", "/system.slice/docker-" + id + ".scope/slurm/job_17/step_0", id, ""},
+		{"containerd by cgroupfs under a kubelet with systemd", "0::/system.slice/containerd.service/kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice:cri-containerd:" + id + "\n", "/system.slice/containerd.service/kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice:cri-containerd:" + id, id, uid},
+		{"a kubelet's own root", "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" + id + ".scope\n", "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" + id + ".scope", id, uid},
+		{"a kubelet's own root, by cgroupfs", "0::/kubelet/kubepods/burstable/pod" + uid + "/crio-" + id + "\n", "/kubelet/kubepods/burstable/pod" + uid + "/crio-" + id, id, uid},
+		{"podman", "0::/machine.slice/libpod-" + id + ".scope/container\n", "/machine.slice/libpod-" + id + ".scope/container", id, ""},
+		{"podman without root", "0::/user.slice/user-7.slice/user@7.service/user.slice/libpod-" + id + ".scope/container\n", "/user.slice/user-7.slice/user@7.service/user.slice/libpod-" + id + ".scope/container", id, ""},
+		{"LXC", "0::/lxc.payload.c1/system.slice/ssh.service\n", "/lxc.payload.c1/system.slice/ssh.service", "c1", ""},
+		{"LXC, version 1", "4:memory:/lxc/c1/init.scope\n", "/lxc/c1/init.scope", "c1", ""},
+		{"a container in one of LXC's", "0::/lxc.payload.c1/docker/" + id + "\n", "/lxc.payload.c1/docker/" + id, "c1/" + id, ""},
+		{"systemd-nspawn", "0::/machine.slice/systemd-nspawn@c1.service/payload\n", "/machine.slice/systemd-nspawn@c1.service/payload", "c1", ""},
+		{"a machine", "0::/machine.slice/machine-c1.scope/payload\n", "/machine.slice/machine-c1.scope/payload", "c1", ""},
+		{"podman's cgroup named after a pod's", "0::/machine.slice/libpod-" + id + ".scope/container" + slice + "/x\n", "/machine.slice/libpod-" + id + ".scope/container" + slice + "/x", id, ""},
+		{"docker's cgroup named after a pod's", "0::/docker/" + id + "/kubepods/burstable/pod" + uid + "/x\n", "/docker/" + id + "/kubepods/burstable/pod" + uid + "/x", id, ""},
+		{"LXC's cgroup named after a pod's", "0::/lxc.payload.c1/kubepods/pod" + uid + "/x\n", "/lxc.payload.c1/kubepods/pod" + uid + "/x", "c1", ""},
+		{"LXC's cgroup named after Slurm's", "0::/lxc.payload.c1/system.slice/slurmstepd.scope/job_17/step_0\n", "/lxc.payload.c1/system.slice/slurmstepd.scope/job_17/step_0", "c1", ""},
+		{"a delegated service's cgroup named after a pod's", "0::/system.slice/condor.service/htcondor/slot1" + slice + "/x\n", "/system.slice/condor.service/htcondor/slot1" + slice + "/x", "", ""},
+		{"a Slurm job's cgroup named after a pod's", "0::/system.slice/slurmstepd.scope/job_18/step_0/user/task_0" + slice + "/x\n", "/system.slice/slurmstepd.scope/job_18/step_0/user/task_0" + slice + "/x", "", ""},
+		{"a peer's docker cgroup named after a pod's", "0::/../../../../system.slice/docker-" + id + ".scope" + slice + "/x\n", "/../../../../system.slice/docker-" + id + ".scope" + slice + "/x", id, ""},
 		{"a cgroup namespace hides it", "0::/\n", "/", "", ""},
 		{"nonsense", "what\n\n::\n", "", "", ""},
 		{"a name that is no pod's", "0::/user.slice/pod-of-mine/pod12\n", "/user.slice/pod-of-mine/pod12", "", ""},
@@ -101,8 +118,11 @@ func TestCgroup(t *testing.T) {
 			tree := proctest.New(t)
 			tree.Put(proctest.Process{PID: 7, Cgroup: tt.file})
 			want := proc.Cgroup{Path: tt.path, ContainerID: tt.container, PodUID: tt.pod}
-			if tt.name == "slurm" || tt.name == "slurm, version 1" {
+			switch tt.name {
+			case "slurm", "slurm, version 1":
 				want.SlurmJob, want.SlurmStep = "17", "0"
+			case "a Slurm job's cgroup named after a pod's":
+				want.SlurmJob, want.SlurmStep = "18", "0"
 			}
 			if got := open(t, tree.Root).Cgroup(7); got != want {
 				t.Errorf("%+v, want %+v", got, want)
