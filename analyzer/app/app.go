@@ -194,7 +194,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("prometheus.url: %w", err)
 		}
-		querier = whole{v1.NewAPI(client)}
+		querier = scrapes{whole{v1.NewAPI(client)}, client}
 	}
 	exporters, err := fetch.Client(cfg.Exporters.HTTPConfig, "exporters", cfg.Exporters.MaxBytes, a.budget, agent)
 	if err != nil {

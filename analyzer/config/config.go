@@ -87,6 +87,9 @@ type Prometheus struct {
 	RefreshInterval model.Duration `yaml:"refresh_interval"`
 	// ExporterSelector are matchers that the series of our exporters alone have. Anything that is scraped can expose series of their names.
 	ExporterSelector string `yaml:"exporter_selector"`
+	// OnlyTargets: where Prometheus lists exporters among its targets, series of others are left out. Any that came by remote write, or from a
+	// Pushgateway, may call themselves an exporter's.
+	OnlyTargets bool `yaml:"only_targets"`
 	// RecordedSelector are matchers that series of rules alone have, ALERTS among them.
 	RecordedSelector string  `yaml:"recorded_selector"`
 	Queries          Queries `yaml:"queries"`
@@ -367,6 +370,7 @@ func unread() *Config {
 			RefreshInterval: model.Duration(time.Minute),
 			// As the shipped rules have it.
 			ExporterSelector: `job="culprit-exporter"`,
+			OnlyTargets:      true,
 			RecordedSelector: `job=""`,
 			Queries: Queries{
 				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or (sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"}) unless ignoring (alertstate) ALERTS_FOR_STATE{ {{- .Selector -}} })`,

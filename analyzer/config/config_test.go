@@ -245,3 +245,27 @@ func TestHostsStayInTheirString(t *testing.T) {
 		}
 	}
 }
+
+// Which targets exporter_selector means.
+func TestExporterTargets(t *testing.T) {
+	for _, tc := range []struct {
+		selector string
+		labels   map[string]string
+		want     bool
+	}{
+		{`job="culprit-exporter"`, map[string]string{"job": "culprit-exporter", "instance": "a"}, true},
+		{`job="culprit-exporter"`, map[string]string{"job": "node"}, false},
+		{`job="culprit-exporter"`, nil, false},
+		{`job=~".*-exporter", env!="test"`, map[string]string{"job": "my-exporter"}, true},
+		{`job=~".*-exporter", env!="test"`, map[string]string{"job": "my-exporter", "env": "test"}, false},
+		{`job=~"a|b"`, map[string]string{"job": "ab"}, false},
+		{`job!~"a|b"`, map[string]string{"job": "b"}, false},
+		{``, map[string]string{"job": "node"}, true},
+	} {
+		p := Default().Prometheus
+		p.ExporterSelector = tc.selector
+		if got := p.Exporter()(tc.labels); got != tc.want {
+			t.Errorf("%s has %v: %t", tc.selector, tc.labels, got)
+		}
+	}
+}

@@ -95,3 +95,29 @@ var (
 	addressPattern  = regexp.MustCompile(`^[A-Za-z0-9_.:\[\]-]*$`)
 	instancePattern = regexp.MustCompile(`^[A-Za-z0-9_.:\[\]-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*$`)
 )
+
+// Exporter gives whether labels of a target are as exporter_selector has them.
+func (p *Prometheus) Exporter() func(labels map[string]string) bool {
+	parsed, _ := metricsql.Parse("{" + p.ExporterSelector + "}") // Check has looked at it.
+	of, ok := parsed.(*metricsql.MetricExpr)
+	if !ok || len(of.LabelFilterss) == 0 {
+		return func(map[string]string) bool { return true }
+	}
+	filters := of.LabelFilterss[0]
+	patterns := make([]*regexp.Regexp, len(filters))
+	for i := range filters {
+		text := filters[i].Value
+		if !filters[i].IsRegexp {
+			text = regexp.QuoteMeta(text)
+		}
+		patterns[i] = regexp.MustCompile("^(?s:" + text + ")$") // As metricsql has compiled it.
+	}
+	return func(labels map[string]string) bool {
+		for i := range filters {
+			if patterns[i].MatchString(labels[filters[i].Label]) == filters[i].IsNegative {
+				return false
+			}
+		}
+		return true
+	}
+}

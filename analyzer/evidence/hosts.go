@@ -88,7 +88,7 @@ func (d *Directory) ClaimedHosts(ctx context.Context, job identity.Job) ([]HostC
 	wg.Go(func() { addresses, addressesErr = d.vector(ctx, fmt.Sprintf(addressesQuery, exporters, all)) })
 	wg.Wait()
 	var out []HostClaim
-	for _, s := range slices.Concat(twice, capitals, addresses) {
+	for _, s := range d.ours(ctx, slices.Concat(twice, capitals, addresses)) {
 		if c := (HostClaim{string(s.Metric["host"]), string(s.Metric["instance"])}); !slices.Contains(out, c) {
 			out = append(out, c)
 		}

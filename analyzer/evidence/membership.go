@@ -66,6 +66,9 @@ type Directory struct {
 	// interval is the scrape interval of the exporters as measured at intervalAt; 0 unknown.
 	interval   time.Duration
 	intervalAt time.Time
+
+	targets targets
+	pushed  map[string]bool // Instances that are not among them, and have series of exporters.
 }
 
 type remembered struct {
@@ -92,7 +95,7 @@ func (d *Directory) Inherit(from *Directory) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	maps.Copy(d.known, from.known)
-	d.interval, d.intervalAt = from.interval, from.intervalAt
+	d.interval, d.intervalAt, d.targets = from.interval, from.intervalAt, from.targets
 }
 
 // Processes gives a job's processes in the order of their ranks, one for each claim. For a job that was looked up a short while
@@ -172,7 +175,7 @@ func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) 
 	}
 	vector, err := d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s])", text, d.cfg.Lookback))
 	if err == nil {
-		return len(vector) > 0, nil
+		return len(d.ours(ctx, vector)) > 0, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,7 +244,7 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 	live := map[key]bool{}
 	out := slices.Clone(before)
 	for i, vector := range [2]model.Vector{went, came} {
-		for _, s := range vector {
+		for _, s := range d.ours(ctx, vector) {
 			if p, ok := d.process(s.Metric); ok && (job.Owner() == "" || p.Owner == job.Owner()) {
 				live[keyOf(&p)] = i == 1
 				p.Live = i == 1
@@ -306,7 +309,7 @@ func (d *Directory) read(ctx context.Context, selector string, jobOf func(model.
 	wg.Wait()
 	out := map[identity.Job][]Process{}
 	add := func(vector model.Vector, isLive bool) {
-		for _, s := range vector {
+		for _, s := range d.ours(ctx, vector) {
 			if p, ok := d.process(s.Metric); ok {
 				p.Live = isLive
 				job := jobOf(s.Metric, &p)
@@ -370,6 +373,7 @@ func (d *Directory) members(ctx context.Context, selector string) ([]Member, err
 	if err != nil {
 		return nil, err
 	}
+	vector = d.ours(ctx, vector)
 	out := make([]Member, 0, len(vector))
 	for _, s := range vector {
 		rank, err := strconv.Atoi(string(s.Metric["rank"]))
@@ -470,6 +474,7 @@ func (d *Directory) Counts(ctx context.Context, job identity.Job, comms []string
 	}
 	type key struct{ comm, rank, instance model.LabelValue }
 	keyOf := func(m model.Metric) key { return key{m["comm"], m["rank"], m["instance"]} }
+	started = d.ours(ctx, started)
 	done := make(map[key]int64, len(completed))
 	for _, s := range completed {
 		done[keyOf(s.Metric)] = int64(s.Value)

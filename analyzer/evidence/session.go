@@ -45,6 +45,7 @@ type Session struct {
 	prom      error
 	tenancy   tenancy
 	hosts     map[string]string // Names of hosts that several exporters claim, with the reason.
+	pushed    string            // Whose series are left out, as they did not come by a scrape; empty: nobody's.
 	objects   atomic.Int64      // Taken from the allowance.
 	world     int
 	standing  int // Ranks that stand still, from Prometheus; 0 unknown.
@@ -95,6 +96,7 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 	wg.Go(func() { claims, hostsErr = g.Directory.ClaimedHosts(ctx, job) })
 	wg.Wait()
 	s.prom = cmp.Or(err, namesakesErr, hostsErr)
+	s.pushed = g.Directory.pushing()
 	if len(processes) == 0 {
 		for _, h := range hints {
 			if h.Instance == "" {
@@ -138,6 +140,9 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 	s.meet(namesakes)
 	slices.SortFunc(s.nodes, byBase)
 	if len(s.nodes) == 0 {
+		if s.pushed != "" {
+			failed = errors.Join(failed, errors.New(s.pushed))
+		}
 		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", job), err, failed)
 	}
 	return s, nil
@@ -397,6 +402,7 @@ func (s *Session) Evidence() rca.Evidence {
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
 	a.disputes(&s.tenancy)
 	a.claimedHosts(s)
+	a.leftOut(s)
 	a.lost(s)
 	a.counted(s)
 	a.silent(s)

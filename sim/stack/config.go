@@ -50,6 +50,9 @@ scrape_configs:
       - {url: '{{ . }}', refresh_interval: 5s}
 {{- end }}
 {{- end }}
+{{- range .Scrapes }}
+  - {{ . }}
+{{- end }}
 {{- with .Analyzers }}
   - job_name: culprit-analyzer
     honor_timestamps: false
@@ -81,6 +84,7 @@ func (s *Stack) writePrometheus(name string, params prometheusParams) (file stri
 		"Alertmanagers": addrsOf(s.alertmanagers),
 		"Exporters":     exporters,
 		"Discovery":     s.cfg.Discovery,
+		"Scrapes":       s.cfg.Scrapes,
 	}
 	if !params.WithoutAnalyzer {
 		values["Analyzers"] = addrsOf(s.analyzers)

@@ -42,6 +42,8 @@ type Config struct {
 	Patience time.Duration
 	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
 	Discovery []string
+	// Scrapes are further scrape configurations, each an element of a YAML list.
+	Scrapes []string
 	// Storage is what keeps the series, evaluates the rules and answers queries.
 	Storage Storage
 	// Pairs runs two analyzers and two Alertmanagers side by side, as a site has them whose pages may not fail with one of them.
