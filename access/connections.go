@@ -26,6 +26,9 @@ func ClosedReasons() []string { return []string{ClosedSilent, ClosedCrowded} }
 // a connection. When there are too many, those give way that have proved nothing, all such together counting as one client: addresses cost
 // nothing. Where another client has more, those of it that rest do.
 type Connections struct {
+	// ByAnswer has an answer prove a connection, not a request: where there is no authentication, half a request proves nothing.
+	ByAnswer bool
+
 	most, perClient int
 	silence         time.Duration
 	closed          func(reason string)
@@ -56,10 +59,14 @@ type connectionKey struct{}
 func (c *Connections) Guard(srv *http.Server) {
 	next := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(connectionKey{}).(net.Conn); ok {
+		conn, ok := r.Context().Value(connectionKey{}).(net.Conn)
+		if ok && !c.ByAnswer {
 			c.prove(conn)
 		}
 		next.ServeHTTP(w, r)
+		if ok && c.ByAnswer {
+			c.prove(conn)
+		}
 	})
 	srv.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connectionKey{}, conn)
@@ -107,9 +114,9 @@ func (c *Connections) add(conn net.Conn) {
 	c.clients[k.client]++
 	k.silent = time.AfterFunc(c.silence, func() { c.expire(k) })
 	if c.clients[k.client] > c.perClient {
-		c.shut(c.victim(k, k.client), ClosedCrowded)
+		c.shut(c.victim(k, k.client, c.perClient), ClosedCrowded)
 	} else if len(c.open) > c.most {
-		c.shut(c.victim(k, c.crowd()), ClosedCrowded)
+		c.shut(c.victim(k, c.crowd(), c.most), ClosedCrowded)
 	}
 }
 
@@ -163,19 +170,34 @@ func largest(clients map[string]int) (out string, most int) {
 	return out, most
 }
 
-// victim chooses who gives way for a newcomer: of the client's, or of anybody's, the oldest that proved nothing, else that rests longest. Of
-// those at work none does: then it is the newcomer.
-func (c *Connections) victim(newcomer *connection, client string) *connection {
-	best := newcomer
+// newcomers is the share of places that connections have before they prove something: so many give way to nobody's that rest. Else one
+// request from each of many addresses would hold all places, as whoever comes later has had no time to send one.
+const newcomers = 4
+
+// victim chooses who gives way for a newcomer, of so many places: of the client's, or of anybody's, the oldest that proved nothing where these
+// have more than their share, else what rests longest. Of those at work none does: then it is the newcomer.
+func (c *Connections) victim(newcomer *connection, client string, places int) *connection {
+	var unproved, resting *connection
+	n := 0
+	older := func(k, than *connection) bool { return than == nil || k.since.Before(than.since) }
 	for _, k := range c.open {
-		if k == newcomer || client != "" && k.client != client || k.proved && !k.resting {
-			continue
-		}
-		if best == newcomer || best.proved && !k.proved || best.proved == k.proved && k.since.Before(best.since) {
-			best = k
+		switch {
+		case k == newcomer || client != "" && k.client != client:
+		case !k.proved:
+			if n++; older(k, unproved) {
+				unproved = k
+			}
+		case k.resting && older(k, resting):
+			resting = k
 		}
 	}
-	return best
+	switch {
+	case unproved != nil && (n > places/newcomers || resting == nil):
+		return unproved
+	case resting != nil:
+		return resting
+	}
+	return newcomer
 }
 
 // shut closes a connection at once: nothing is said to the other side, which may not read.

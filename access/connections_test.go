@@ -267,6 +267,35 @@ func TestCrowdOfAddresses(t *testing.T) {
 	}
 }
 
+// TestCrowdThatAsks has somebody with very many addresses, of which each sends one request and then rests. Who comes later gets the time to send
+// one, too, from an address of his own or from one of theirs.
+func TestCrowdThatAsks(t *testing.T) {
+	own.has(net.ParseIP("10.0.0.1"))
+	for name, address := range map[string]string{"many addresses": "203.0.%d.%d:1", "one address": "10.0.0.2:%d%02d"} {
+		t.Run(name, func(t *testing.T) {
+			c := NewConnections(64, 32, time.Hour, nil)
+			crowd := func(from, to int) {
+				for i := from; i < to; i++ {
+					k := &fakeConn{addr: fmt.Sprintf(address, i/100, i%100)}
+					c.state(k, http.StateNew)
+					c.prove(k)
+					c.state(k, http.StateIdle)
+				}
+			}
+			crowd(0, 100)
+			late := &fakeConn{addr: "10.0.0.2:1"}
+			c.state(late, http.StateNew)
+			crowd(100, 400)
+			if late.closed {
+				t.Error("a newcomer gave way to connections that rest")
+			}
+			if n := len(c.open); n > 64 {
+				t.Errorf("%d connections are open", n)
+			}
+		})
+	}
+}
+
 // fakeConn is a connection of which only the address counts.
 type fakeConn struct {
 	net.Conn

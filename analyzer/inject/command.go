@@ -83,7 +83,9 @@ func connections(reg *prometheus.Registry) *access.Connections {
 	for _, reason := range access.ClosedReasons() {
 		closed.WithLabelValues(reason)
 	}
-	return access.NewConnections(maxConnections, maxClientConnections, maxSilence, func(reason string) { closed.WithLabelValues(reason).Inc() })
+	c := access.NewConnections(maxConnections, maxClientConnections, maxSilence, func(reason string) { closed.WithLabelValues(reason).Inc() })
+	c.ByAnswer = true
+	return c
 }
 
 func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logger) error {

@@ -35,7 +35,9 @@ const (
 	maxValues = 1 << 15
 	// maxHead is how many members are looked at to find the number of a request.
 	maxHead = 8
-	// reading bounds how many reviews are read at a time, and readingPerClient those of one client. One at a time is decoded.
+	// maxUsual is the size up to which a review is read at once. Larger ones wait for a place: reading bounds how many of them are read at a
+	// time, and readingPerClient those of one client. One at a time is decoded.
+	maxUsual                  = 64 << 10
 	reading, readingPerClient = 8, 4
 	// maxSending is how long the API server waits for an answer in the shipped configuration.
 	maxSending = 3 * time.Second
@@ -87,12 +89,28 @@ func NewHandler(o Options, log *slog.Logger, reg prometheus.Registerer) *Handler
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.queue.Wait(http.HandlerFunc(h.serve)).ServeHTTP(w, r)
+	bound := func() { // A client that sends slowly must not keep a place. Writers that cannot be bounded are a test's.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxSending))
+	}
+	bound()
+	var start bytes.Buffer
+	n, err := io.CopyN(&start, r.Body, maxUsual)
+	if err != nil && !errors.Is(err, io.EOF) {
+		h.fail(w, err)
+		return
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(&start, r.Body), r.Body}
+	if n == maxUsual {
+		h.queue.Wait(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { bound(); h.serve(w, r) })).ServeHTTP(w, r)
+		return
+	}
+	h.serve(w, r)
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
-	// A client that sends slowly must not keep the place. Writers that cannot be bounded are a test's.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(maxSending))
 	body, err := readReview(r)
 	if errors.Is(err, errTooLarge) {
 		h.pass(w, body)
@@ -108,12 +126,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("no request in it")
 	}
 	if err != nil {
-		// Without the request's number no answer is understood; failurePolicy Ignore lets the pod pass.
-		h.reviews.WithLabelValues("failed").Inc()
-		http.Error(w, "reading the AdmissionReview: "+err.Error(), http.StatusBadRequest)
+		h.fail(w, err)
 		return
 	}
 	h.answer(w, review{APIVersion: in.APIVersion, Kind: in.Kind, Response: h.review(in.Request, r.URL.Path == PodPath)})
+}
+
+// fail answers what is no review. Without the request's number no answer is understood; failurePolicy Ignore lets the pod pass.
+func (h *Handler) fail(w http.ResponseWriter, err error) {
+	h.reviews.WithLabelValues("failed").Inc()
+	http.Error(w, "reading the AdmissionReview: "+err.Error(), http.StatusBadRequest)
 }
 
 func (h *Handler) answer(w http.ResponseWriter, out review) {

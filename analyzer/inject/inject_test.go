@@ -472,32 +472,51 @@ func TestHugeReviews(t *testing.T) {
 	}
 }
 
-// TestSlowReviews has clients that send the beginnings of reviews and no more. Another one's review is answered meanwhile.
+// TestSlowReviews has clients that send the beginnings of reviews and no more, each from an address of its own or all from one. Another one's
+// review is answered meanwhile.
 func TestSlowReviews(t *testing.T) {
-	entered := make(chan struct{}, reading)
-	h := NewHandler(Options{TraceDir: "/dev/shm/culprit", ShimDir: shimPath}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	slow := func(from string) {
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, &stalled{entered, ctx})
-		r.RemoteAddr = from
-		h.ServeHTTP(httptest.NewRecorder(), r)
+	const usual, large = "usual", "large"
+	text := map[string]string{usual: "{", large: strings.Repeat(" ", maxUsual+1)}
+	for _, c := range []struct {
+		name, slow, review string
+		addresses          bool // Many.
+	}{
+		{"one address", usual, large, false},
+		{"one address, large reviews", large, large, false},
+		{"many addresses", usual, large, true},
+		{"many addresses, large reviews", large, usual, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			entered := make(chan struct{}, 2*reading)
+			h := NewHandler(Options{TraceDir: "/dev/shm/culprit", ShimDir: shimPath}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			for i := range 2 * reading {
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, io.MultiReader(strings.NewReader(text[c.slow]), &stalled{entered, ctx}))
+				r.RemoteAddr = "192.0.2.1:1000"
+				if c.addresses {
+					r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1000", 10+i)
+				}
+				wg.Go(func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+			}
+			held := map[string]int{usual: 2 * reading, large: readingPerClient}[c.slow]
+			if c.slow == large && c.addresses {
+				held = reading
+			}
+			for range held {
+				<-entered
+			}
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(strings.TrimSuffix(text[c.review], "{")+`{"request":{"uid":"1","object":{}}}`))
+			r.RemoteAddr = "192.0.2.2:1000"
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusOK {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			cancel()
+			wg.Wait()
+		})
 	}
-	for range 2 * reading {
-		wg.Go(func() { slow("192.0.2.1:1000") })
-	}
-	for range readingPerClient {
-		<-entered
-	}
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(`{"request":{"uid":"1","object":{}}}`))
-	r.RemoteAddr = "192.0.2.2:1000"
-	h.ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	cancel()
-	wg.Wait()
 }
 
 // stalled is a body of which nothing comes.
