@@ -61,14 +61,20 @@ type (
 		UID       string          `json:"uid"`
 		Namespace string          `json:"namespace"`
 		Operation string          `json:"operation"`
+		Part      string          `json:"subResource"`
 		Object    json.RawMessage `json:"object"`
 	}
 	response struct {
 		UID       string   `json:"uid"`
 		Allowed   bool     `json:"allowed"`
+		Status    *status  `json:"status,omitempty"` // Why it is refused.
 		Warnings  []string `json:"warnings,omitempty"`
 		PatchType string   `json:"patchType,omitempty"`
 		Patch     []byte   `json:"patch,omitempty"` // In base64.
+	}
+	status struct {
+		Message string `json:"message"`
+		Code    int    `json:"code"`
 	}
 )
 
@@ -84,7 +90,7 @@ type Handler struct {
 // NewHandler makes a handler that counts in reg.
 func NewHandler(o Options, log *slog.Logger, reg prometheus.Registerer) *Handler {
 	return &Handler{options: o, log: log, queue: access.NewPool(reading, readingPerClient, 0, nil), reviews: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-		Name: "culprit_inject_reviews_total", Help: "Reviewed pods, by outcome: injected, unchanged, too_large or failed.",
+		Name: "culprit_inject_reviews_total", Help: "Reviewed pods, by outcome: injected, unchanged, too_large or failed; and debug containers that were refused.",
 	}, []string{"outcome"})}
 }
 
@@ -232,7 +238,15 @@ func (h *Handler) review(r *request, own bool) *response {
 	var p pod
 	err := json.Unmarshal(r.Object, &p)
 	var operations []operation
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.Part == debugging:
+		if why := p.debugs(); why != "" {
+			h.reviews.WithLabelValues("refused").Inc()
+			h.log.Warn("refusing a debug container", "namespace", r.Namespace, "pod", p.Metadata.Name)
+			return &response{UID: r.UID, Status: &status{Message: "culprit: " + why, Code: http.StatusForbidden}}
+		}
+	default:
 		operations, answer.Warnings, err = h.options.patch(&p, own)
 	}
 	if err == nil && len(operations) > 0 {

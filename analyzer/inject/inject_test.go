@@ -428,6 +428,38 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
+// TestDebugContainers has containers added to a pod that runs. One that mounts what all pods of the node share is refused, whatever it calls
+// itself; nothing else is.
+func TestDebugContainers(t *testing.T) {
+	const host = `{"name":"culprit-traces","hostPath":{"path":"/dev/shm/culprit"}},{"name":"culprit-shim","hostPath":{"path":"/x"}},{"name":"own","hostPath":{"path":"/data"}}`
+	for _, c := range []struct {
+		name, volumes, containers string
+		refused                   bool
+	}{
+		{"no mounts", host, `{"name":"debug"}`, false},
+		{"the pod's own volume", host, `{"name":"debug","volumeMounts":[{"name":"own","mountPath":"/a"}]}`, false},
+		{"all traces", host, `{"name":"debug","volumeMounts":[{"name":"culprit-traces","mountPath":"/a"}]}`, true},
+		{"the shim", host, `{"name":"debug","volumeMounts":[{"name":"own","mountPath":"/b"},{"name":"culprit-shim","mountPath":"/a"}]}`, true},
+		{"the shim, read", host, `{"name":"debug","volumeMounts":[{"name":"culprit-shim","mountPath":"/a","readOnly":true}]}`, true},
+		{"the second of two", host, `{"name":"a"},{"name":"b","volumeMounts":[{"name":"culprit-traces","mountPath":"/a"}]}`, true},
+		{"volumes of its own", `{"name":"culprit-traces","emptyDir":{}}`, `{"name":"debug","volumeMounts":[{"name":"culprit-traces","mountPath":"/a"}]}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t)
+			body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","namespace":"ml","operation":"UPDATE","subResource":"ephemeralcontainers",` +
+				`"object":{"metadata":{"name":"llm-0"},"spec":{"containers":[{"name":"a","resources":{"limits":{"nvidia.com/gpu":1}}}],"volumes":[` + c.volumes + `],"ephemeralContainers":[` + c.containers + `]}}}}`
+			status, text := s.post(body)
+			var out review
+			if err := json.Unmarshal([]byte(text), &out); err != nil || status != http.StatusOK || out.Response == nil {
+				t.Fatalf("%d %s, %v", status, text, err)
+			}
+			if r := out.Response; r.Allowed == c.refused || len(r.Patch) > 0 || c.refused && (r.Status == nil || !strings.Contains(r.Status.Message, "of the node")) {
+				t.Errorf("%s", text)
+			}
+		})
+	}
+}
+
 // TestHugeReviews has reviews that take many times their length when they are decoded or answered. Each passes unchanged, is counted, and
 // costs little more than its text.
 func TestHugeReviews(t *testing.T) {

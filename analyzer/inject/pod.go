@@ -21,7 +21,8 @@ type pod struct {
 	Spec struct {
 		InitContainers  []mounting  `json:"initContainers"`
 		Containers      []container `json:"containers"`
-		Volumes         []named     `json:"volumes"`
+		Volumes         []volume    `json:"volumes"`
+		Debuggers       []mounting  `json:"ephemeralContainers"`
 		SecurityContext struct {
 			RunAsUser *int64 `json:"runAsUser"`
 		} `json:"securityContext"`
@@ -128,7 +129,7 @@ func (o *Options) patch(p *pod, own bool) (operations []operation, warnings []st
 	if p.Metadata.Labels[label] == "disabled" {
 		return nil, nil, nil
 	}
-	if slices.ContainsFunc(p.Spec.Volumes, func(v named) bool { return ours(v.Name) }) {
+	if slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return ours(v.Name) }) {
 		return nil, nil, nil // Done already: webhooks may be asked twice.
 	}
 	if p.mountsOurs() {
@@ -179,6 +180,22 @@ func (p *pod) mountsOurs() bool {
 	mounts := func(list []mount) bool { return slices.ContainsFunc(list, func(m mount) bool { return ours(m.Name) }) }
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c mounting) bool { return mounts(c.VolumeMounts) }) ||
 		slices.ContainsFunc(p.Spec.Containers, func(c container) bool { return mounts(c.VolumeMounts) })
+}
+
+// debugging is the part of a pod by which containers are added to it while it runs.
+const debugging = "ephemeralcontainers"
+
+// debugs says why no container may be added to a pod; empty: nothing is against it. An ephemeral container may mount any volume of the pod, and
+// whole: the trace files of all pods of the node, or, to write to it, the folder from which all jobs load the shim.
+func (p *pod) debugs() string {
+	for _, c := range p.Spec.Debuggers {
+		for _, m := range c.VolumeMounts {
+			if slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return v.Name == m.Name && ours(v.Name) && v.HostPath != nil }) {
+				return fmt.Sprintf("container %.63s mounts %s, a folder of the node that all pods share", c.Name, m.Name)
+			}
+		}
+	}
+	return ""
 }
 
 func (p *pod) has(container string) bool {
