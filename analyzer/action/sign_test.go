@@ -4,6 +4,7 @@
 package action
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +33,11 @@ func TestVerify(t *testing.T) {
 		"without time":       {"secret", string(body), "v1=" + strings.SplitN(good, "v1=", 2)[1], at, true},
 		"cut off":            {"secret", string(body), good[:len(good)-2], at, true},
 		"signed with no key": {"secret", string(body), Sign(nil, body, at), at, true},
+		"no secret at all":   {"", string(body), Sign(nil, body, at), at, true},
+		"two signatures":     {"secret", string(body), good + "," + good, at, true},
+		"time in other form": {"secret", string(body), strings.Replace(good, "t=", "t=+", 1), at, true},
+		"time without end":   {"secret", string(body), "t=99999999999999999999,v1=00", at, true},
+		"latest time":        {"secret", string(body), "t=9223372036854775807,v1=" + hex.EncodeToString(sum(secret, "9223372036854775807", body)), at, true},
 	} {
 		if err := Verify([]byte(c.secret), []byte(c.body), c.signature, c.now, 5*time.Minute); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)

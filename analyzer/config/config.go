@@ -7,6 +7,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -64,7 +65,9 @@ type LinkFields struct {
 // Fill gives the address for these fields.
 func (l *Link) Fill(f LinkFields) (string, error) {
 	for _, field := range []*string{&f.JobID, &f.Incident, &f.Rank, &f.Host, &f.Pod, &f.Namespace, &f.SlurmJob, &f.User} {
-		*field = url.QueryEscape(*field)
+		if *field = url.QueryEscape(*field); *field == "." || *field == ".." {
+			*field = "" // As a part of a path they lead elsewhere, escaped or not.
+		}
 	}
 	var b strings.Builder
 	if err := l.address.Execute(&b, f); err != nil {
@@ -449,13 +452,26 @@ func unread() *Config {
 	}
 }
 
-// AddressLabels leaves only labels that can be part of an address.
+// AddressLabels leaves only labels that can be part of an address, and adds one: address, the host at which Prometheus scrapes. Only that and the
+// instance are Prometheus's word: an exporter chooses its host, and with it who is asked and gets the password.
 func AddressLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for name, value := range labels {
 		if addressPattern.MatchString(value) || name == "instance" && instancePattern.MatchString(value) {
 			out[name] = value
 		}
+	}
+	if at, known := out["instance"]; known {
+		at, _, _ = strings.Cut(at, "/")
+		if host, _, err := net.SplitHostPort(at); err == nil {
+			at = host
+		}
+		if strings.Contains(at, ":") {
+			at = "[" + strings.Trim(at, "[]") + "]"
+		}
+		out["address"] = at
+	} else {
+		delete(out, "address")
 	}
 	return out
 }

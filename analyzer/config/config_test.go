@@ -5,7 +5,9 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -150,6 +152,59 @@ func TestBaseURL(t *testing.T) {
 		got, err := c.Exporters.BaseURL(map[string]string{"host": "n1", "instance": "n1:1"})
 		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s gives %q, %v", tc.template, got, err)
+		}
+	}
+}
+
+// What a process or an exporter chooses does not decide who is asked, where an address is made of what Prometheus knows.
+func TestAddressIsPrometheus(t *testing.T) {
+	for _, tc := range []struct{ instance, own, want string }{
+		{"n1:9850", "evil", "n1"},
+		{"n1", "", "n1"},
+		{"10.0.0.1:9850", "10.6.6.6", "10.0.0.1"},
+		{"[fd00::1]:9850", "", "[fd00::1]"},
+		{"proxy:443/node/n1", "", "proxy"},
+		{"user@evil:1", "evil", ""},
+		{"", "evil", ""},
+	} {
+		labels := map[string]string{"address": tc.own, "host": "evil", "pid": "7/../x?"}
+		if tc.instance != "" {
+			labels["instance"] = tc.instance
+		}
+		out := AddressLabels(labels)
+		if out["address"] != tc.want || out["pid"] != "" {
+			t.Errorf("%+v gives %q", tc, out)
+		}
+	}
+}
+
+// What others chose stays one value of a link, which leads nowhere else.
+func TestLinksStayTheirs(t *testing.T) {
+	c, err := Parse([]byte(`links: [{text: Log, url: "https://logs.example.org/{{ .JobID }}/view?host={{ .Host }}#{{ .User }}"}]`))
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"..", ".", "../..", "a/../../b", "//evil.example.org", "a?b=c", "a&b", "a#b", "a%2f..", "javascript:alert(1)", "a\r\nX: y", "\"><script>", "{{ .Host }}", "a b", "\u2025"} {
+		text, err := c.Links[0].Fill(LinkFields{JobID: name, Host: name, User: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(text)
+		if err != nil || strings.ContainsAny(text, "\r\n<>\"' \\") {
+			t.Fatalf("%q gives %q, %v", name, text, err)
+		}
+		// A browser takes dots out of the path before it asks.
+		if at := path.Clean(u.EscapedPath()); u.Host != "logs.example.org" || !strings.HasSuffix(at, "/view") || strings.Count(u.EscapedPath(), "/") != 2 || at == "/view" && strings.Trim(name, ".") != "" {
+			t.Errorf("%q leads to %q", name, text)
+		}
+		if q := u.Query(); len(q) != 1 || q.Get("host") != name && strings.Trim(name, ".") != "" {
+			t.Errorf("%q is %q in a query", name, q)
+		}
+		if strings.Contains(u.EscapedPath(), "/../") || strings.Contains(u.EscapedPath(), "/./") {
+			t.Errorf("%q leads out of its place: %q", name, text)
 		}
 	}
 }
