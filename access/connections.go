@@ -59,6 +59,7 @@ type connectionKey struct{}
 func (c *Connections) Guard(srv *http.Server) {
 	next := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pass(r.Context())
 		conn, ok := r.Context().Value(connectionKey{}).(net.Conn)
 		if ok && !c.ByAnswer {
 			c.prove(conn)
@@ -70,6 +71,12 @@ func (c *Connections) Guard(srv *http.Server) {
 	})
 	srv.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connectionKey{}, conn)
+	}
+	// Authentication is put around the handler when the server is started, and this around that.
+	gate := newGate()
+	srv.BaseContext = func(net.Listener) context.Context {
+		srv.Handler = gate.before(c, srv.Handler)
+		return context.Background()
 	}
 	srv.ConnState = c.state
 	srv.RegisterOnShutdown(c.end)
@@ -128,6 +135,13 @@ func (c *Connections) prove(conn net.Conn) {
 		k.proved = true
 		k.silent.Stop()
 	}
+}
+
+func (c *Connections) hasProved(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.open[conn]
+	return k != nil && k.proved
 }
 
 func (c *Connections) expire(k *connection) {

@@ -4,6 +4,7 @@
 package access
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"strings"
@@ -62,8 +63,7 @@ func (p *Pool) Limit(h http.Handler) http.Handler {
 			if p.refused != nil {
 				p.refused()
 			}
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			refuse(w)
 			return
 		}
 		defer p.leave(from)
@@ -77,25 +77,37 @@ func (p *Pool) Limit(h http.Handler) http.Handler {
 	})
 }
 
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+}
+
 // Wait has requests wait for a place, for as long as their clients do.
 func (p *Pool) Wait(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := peer(r)
-		for {
-			// Before the look: who leaves after it closes this one.
-			left := p.someoneLeaves()
-			if p.enter(from) {
-				break
-			}
-			select {
-			case <-left:
-			case <-r.Context().Done():
-				return
-			}
+		if !p.await(r.Context(), from) {
+			return
 		}
 		defer p.leave(from)
 		h.ServeHTTP(w, r)
 	})
+}
+
+// await takes a place for a client when there is one; false: the client has gone before.
+func (p *Pool) await(ctx context.Context, client string) bool {
+	for {
+		// Before the look: who leaves after it closes this one.
+		left := p.someoneLeaves()
+		if p.enter(client) {
+			return true
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // someoneLeaves gives a channel that is closed when the next place becomes free.
