@@ -39,7 +39,8 @@ func TestPasswordsByTurns(t *testing.T) {
 				}
 				n := checking.Add(1)
 				defer checking.Add(-1)
-				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				for old := most.Load(); n > old; old = most.Load() {
+					most.CompareAndSwap(old, n)
 				}
 				<-ending
 				w.WriteHeader(http.StatusUnauthorized)

@@ -29,7 +29,7 @@ func (s scrapes) Targets(ctx context.Context) ([]map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, body, err := s.client.Do(ctx, r)
+	resp, body, err := s.client.Do(ctx, r) //nolint:bodyclose // The client has read and closed it.
 	switch {
 	case err != nil:
 		return nil, err

@@ -73,9 +73,10 @@ func (h *hostile) exporter(name, traces string) *liar {
 	}
 	h.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	l := &liar{name: name}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addrs[0]})
-	director := proxy.Director
-	proxy.Director = func(r *http.Request) { director(r); r.Header.Set("Accept-Encoding", "identity") }
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: addrs[0]})
+		r.Out.Header.Set("Accept-Encoding", "identity")
+	}}
 	proxy.ModifyResponse = func(r *http.Response) error {
 		lie := l.lie.Load()
 		if lie == nil {
