@@ -67,6 +67,7 @@ type Directory struct {
 	interval   time.Duration
 	intervalAt time.Time
 
+	listing sync.Mutex // Held while Prometheus is asked for its targets.
 	targets targets
 	pushed  map[string]bool // Instances that are not among them, and have series of exporters.
 }

@@ -45,6 +45,8 @@ func (d *Directory) listed(ctx context.Context, instances []string) map[string]t
 	if !ok || !d.cfg.OnlyTargets {
 		return nil
 	}
+	d.listing.Lock() // Several queries of an analysis need the list at once, and one of them asks for it.
+	defer d.listing.Unlock()
 	now := d.clock.Now()
 	d.mu.Lock()
 	known := d.targets

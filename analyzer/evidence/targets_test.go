@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,11 +22,15 @@ import (
 // scraping is a Prometheus with a list of targets.
 type scraping struct {
 	*prom
-	list []map[string]string
-	err  error
+	list  []map[string]string
+	err   error
+	asked atomic.Int64
 }
 
-func (s *scraping) Targets(context.Context) ([]map[string]string, error) { return s.list, s.err }
+func (s *scraping) Targets(context.Context) ([]map[string]string, error) {
+	s.asked.Add(1)
+	return s.list, s.err
+}
 
 // Series that a Pushgateway, a federation or remote write brought call themselves an exporter's. Nobody asks whom they name, and they claim no
 // rank, no communicator and no host, where Prometheus tells which exporters it scrapes.
@@ -56,7 +62,7 @@ func TestPushedSeries(t *testing.T) {
 			p := &prom{answers: answers, twice: model.Vector{series("host", "a", "instance", "a:9850"), series("host", "a", "instance", "evil:1")}}
 			cfg := config.Default().Prometheus
 			cfg.OnlyTargets = !tc.all
-			d := NewDirectory(&scraping{p, tc.list, tc.err}, cfg, func(error) {}, clock.System)
+			d := NewDirectory(&scraping{prom: p, list: tc.list, err: tc.err}, cfg, func(error) {}, clock.System)
 			job := identity.Job{ID: "job"}
 			want := 1
 			if tc.pushed {
@@ -78,6 +84,20 @@ func TestPushedSeries(t *testing.T) {
 				t.Errorf("left out: %q", why)
 			}
 		})
+	}
+}
+
+// Many queries at once need the list, which is long. It is asked for once.
+func TestTargetsAreListedOnce(t *testing.T) {
+	s := &scraping{prom: &prom{}, list: []map[string]string{{"job": "culprit-exporter", "instance": "a:9850"}}}
+	d := NewDirectory(s, config.Default().Prometheus, func(error) {}, clock.System)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() { d.ours(t.Context(), model.Vector{series("instance", "a:9850"), series("instance", "evil:1")}) })
+	}
+	wg.Wait()
+	if n := s.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
 	}
 }
 
