@@ -121,7 +121,6 @@ func full() incident.Incident {
 			{Ranks: []int{4, 6, 7}, Count: 3071, On: 0, Reason: "has not sent", Op: "AllReduce", Comms: 2, Sure: true},
 		},
 		Stalled: 3072, WorldSize: 10240,
-		Methods: []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5, 6, 7}, Note: "CheckMinData"}},
 	}
 	return incident.Incident{
 		Version: 1, ID: "abcdefghijkl", JobID: "train-7", State: incident.Resolved, OpenedAt: *at(0), UpdatedAt: *at(40), ResolvedAt: at(40),

@@ -51,7 +51,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	for name, v := range map[string]any{
 		"": incident.Incident{}, "trigger": incident.Trigger{}, "analysis": incident.Analysis{}, "rank_view": incident.RankView{},
 		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{}, "wait_group": rca.WaitGroup{},
-		"candidate": rca.Candidate{}, "hypothesis": rca.Hypothesis{}, "repair": rca.Repair{}, "vote": rca.Vote{}, "what_if": rca.WhatIf{},
+		"candidate": rca.Candidate{}, "hypothesis": rca.Hypothesis{}, "repair": rca.Repair{}, "what_if": rca.WhatIf{},
 		"feedback": incident.Feedback{}, "said": incident.Said{},
 		"layout": layout.Layout{}, "axis": layout.Axis{}, "flow": incident.FlowView{}, "flow_end": incident.FlowEnd{}, "queue_pair": incident.QueuePair{},
 		"round": incident.Round{}, "spell": incident.Spell{},

@@ -19,7 +19,6 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
@@ -234,11 +233,8 @@ type Analysis struct {
 
 	// Topology names files that tell which NICs, links and switches lie between hosts; all may be left out.
 	Topology topology.Files `yaml:"topology"`
-	// OperatorModel is a detector of abnormal operations as culprit-sim train writes it; empty: the one without training.
-	OperatorModel string `yaml:"operator_model"`
 
-	topology  *topology.Topology
-	operators *holmes.Model
+	topology *topology.Topology
 }
 
 // Patience is Factor times the longest wait of the job that ended by itself, within AtLeast and AtMost. Until then a
@@ -504,6 +500,5 @@ func (a *Analysis) Options() rca.Options {
 		LateAfter:          time.Duration(a.LateAfter),
 		PageConfidence:     a.PageConfidence,
 		Topology:           a.topology,
-		Operators:          a.operators,
 	}
 }

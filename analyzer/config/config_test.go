@@ -232,12 +232,12 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 func TestLoadReportsEveryError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yml")
 	// A duration that is none must not hide what comes after it.
-	text := "alertmanager: {timeout: 3x}\npromethus: {}\nexporters: {timeout: 0s}\nnotify: {alert_name: '', severities: 1}\nanalysis: {operator_model: none.json, topology: {nccl: none.xml}}\n"
+	text := "alertmanager: {timeout: 3x}\npromethus: {}\nexporters: {timeout: 0s}\nnotify: {alert_name: '', severities: 1}\nanalysis: {topology: {nccl: none.xml}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Load(file)
-	for _, want := range []string{"alertmanager: unknown unit", "promethus", "exporters.timeout", "severities", "notify.alert_name", "analysis.operator_model", "analysis.topology"} {
+	for _, want := range []string{"alertmanager: unknown unit", "promethus", "exporters.timeout", "severities", "notify.alert_name", "analysis.topology"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}
@@ -256,19 +256,16 @@ func TestFilesOfTheAnalysis(t *testing.T) {
 		return path
 	}
 	write("topology.conf", "SwitchName=leaf Nodes=tux[0-3]\n")
-	write("model.json", "{}")
 	c, err := Load(write("good.yml", "analysis:\n  topology: {slurm: topology.conf}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := c.Analysis.Options(); !o.Topology.Known() || o.Operators != nil {
+	if o := c.Analysis.Options(); !o.Topology.Known() {
 		t.Errorf("options are %+v", o)
 	}
 	for text, want := range map[string]string{
 		"analysis:\n  topology: {nccl: none.xml}\n":      "analysis.topology",
 		"analysis:\n  topology: {nccl: topology.conf}\n": "reading NCCL topology",
-		"analysis:\n  operator_model: none.json\n":       "analysis.operator_model",
-		"analysis:\n  operator_model: model.json\n":      "reading forest",
 	} {
 		if _, err := Load(write("bad.yml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -14,7 +14,6 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"go.yaml.in/yaml/v2"
 
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
@@ -71,22 +70,7 @@ func (a *Analysis) load(dir string) error {
 	if a.topology, err = topology.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, topology.Files{Slurm: at(t.Slurm), NCCL: at(t.NCCL), File: at(t.File)}); err != nil {
 		errs.add("analysis.topology: %w", err)
 	}
-	if a.OperatorModel == "" {
-		return errors.Join(errs...)
-	}
-	if a.operators, err = readOperators(at(a.OperatorModel)); err != nil {
-		errs.add("analysis.operator_model: %w", err)
-	}
 	return errors.Join(errs...)
-}
-
-func readOperators(name string) (*holmes.Model, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return holmes.ReadModel(f)
 }
 
 // Parse reads and checks a configuration. With an error it gives what could be read, and it tells every error at once: whoever mends a file

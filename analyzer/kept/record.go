@@ -48,17 +48,16 @@ type Record struct {
 	Context  Context      `json:"context"`
 	Verdict  rca.Verdict  `json:"verdict"` // As it was told.
 	Evidence rca.Evidence `json:"evidence"`
-	// Topology and Operators say that the engine knew the network, or a trained model, which are not in the record.
-	Topology  bool `json:"topology,omitempty"`
-	Operators bool `json:"operators,omitempty"`
+	// Topology says that the engine knew the network, which is not in the record.
+	Topology bool `json:"topology,omitempty"`
 	// Timeline is the evidence's where the document is written, and empty in a record that was read.
 	Timeline timeline `json:"timeline,omitempty"`
 }
 
 // New makes a record of a verdict.
 func New(at time.Time, opt rca.Options, ev rca.Evidence, c Context, v rca.Verdict) *Record {
-	r := &Record{Format: Format, Version: Version, At: at, Options: opt, Context: c, Verdict: v, Evidence: ev, Topology: opt.Topology.Known(), Operators: opt.Operators != nil}
-	r.Options.Topology, r.Options.Operators = nil, nil
+	r := &Record{Format: Format, Version: Version, At: at, Options: opt, Context: c, Verdict: v, Evidence: ev, Topology: opt.Topology.Known()}
+	r.Options.Topology = nil
 	return r
 }
 

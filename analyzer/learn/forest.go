@@ -13,7 +13,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
+	"github.com/culprit-project/culprit/analyzer/methods/forest"
 )
 
 // Options are the parameters of a training. Zero fields take the defaults in brackets.

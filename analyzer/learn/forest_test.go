@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
+	"github.com/culprit-project/culprit/analyzer/methods/forest"
 )
 
 // ring gives points of a square, positive inside a ring: no single threshold tells them apart.

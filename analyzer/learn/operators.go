@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 )
 
 // columns are those of an operator table, in order.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 )
 
 // operatorLog is a log of iterations of nine seconds with small and large operators. Now and then a large one takes three times

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
@@ -73,6 +74,7 @@ type config struct {
 	jobID     string
 	topology  []string
 	operators string
+	base      time.Duration
 	maxFile   units.Base2Bytes
 	maxTotal  units.Base2Bytes
 	watch     load.Watch
@@ -114,7 +116,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd := app.Command("analyze", help)
 	cmd.Arg("path", "Files and directories of one job; - is standard input.").Required().StringsVar(&c.paths)
 	cmd.Flag("json", "Print the verdict as JSON, as the service's API gives it.").BoolVar(&c.json)
-	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
+	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each paper's method says, every rank.").BoolVar(&c.explain)
 	cmd.Flag("method", "Print what one method alone says, in place of the verdict: a paper's (mycroft, ccl-d, pulse, holmes), or that of the model that may follow the engine (model; --explain prints its worlds and their scores). The exit status is by its answer.").EnumVar(&c.method, report.MethodNames()...)
 	cmd.Flag("compare", "A healthy recording (file or directory, repeatable) to hold against.").StringsVar(&c.compare)
 	cmd.Flag("timeline", "Write a Chrome/Perfetto trace of what the files hold to this file.").StringVar(&c.timeline)
@@ -123,7 +125,8 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
 	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
 	cmd.Flag("topology", "What connects the hosts (repeatable): Slurm's topology.conf, NCCL's topology XML, or the project's YAML; names NICs, links and switches.").StringsVar(&c.topology)
-	cmd.Flag("operator-model", "A trained detector of abnormal operations, as culprit-sim train writes it.").StringVar(&c.operators)
+	cmd.Flag("operator-model", "A trained detector of abnormal operations for --method=holmes, as culprit-sim train writes it, in place of the one that ships.").StringVar(&c.operators)
+	cmd.Flag("base", "How long an operation took when the job was healthy, for --method=ccl-d; the files' first rounds otherwise.").DurationVar(&c.base)
 	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("256MB").BytesVar(&c.maxFile)
 	cmd.Flag("max-unpacked-size", "Most bytes that all files together may have after unpacking, beside a hundred times what was packed.").Default("4GB").BytesVar(&c.maxTotal)
 	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")

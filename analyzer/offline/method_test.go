@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/analyzer/methods/record"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -48,17 +49,18 @@ func TestMethodModel(t *testing.T) {
 }
 
 // TestMethod: --method prints what one paper's method says in place of the verdict, and the exit status is by its answer. On the stalled NIC of
-// the examples CCL-D cannot tell the culprit from the rank at the other end, and Holmes has nothing to look at.
+// the examples Mycroft's flows show the fault, CCL-D and Pulse name the rank for an operation that it cannot begin for it, and Holmes has no
+// word on hangs.
 func TestMethod(t *testing.T) {
 	for _, c := range []struct {
 		method string
 		code   int
 		want   string
 	}{
-		{"mycroft", ExitFound, "Mycroft names ranks 9, 15: fault"},
-		{"ccl-d", ExitFound, "CCL-D names ranks 9, 15: fault"},
-		{"pulse", ExitFound, "Pulse names rank 9: fault"},
-		{"holmes", ExitUnknown, "Holmes finds nothing in this evidence that it could look at."},
+		{"mycroft", ExitFound, "Mycroft names rank 9: fault — CheckMinData on pp_1: not delivered"},
+		{"ccl-d", ExitFound, "CCL-D names rank 9: not_entered — H1"},
+		{"pulse", ExitFound, "Pulse names rank 9: not_entered"},
+		{"holmes", ExitUnknown, "Holmes names nobody — no irregular iteration."},
 	} {
 		t.Run(c.method, func(t *testing.T) {
 			said := func(flags ...string) string {
@@ -77,11 +79,11 @@ func TestMethod(t *testing.T) {
 			if !strings.HasPrefix(text, c.want) || !strings.HasSuffix(text, "Culprit's verdict on the same evidence is fault and names rank 9.\n") {
 				t.Errorf("printed %q", text)
 			}
-			var votes []rca.Vote
+			var votes []record.Vote
 			if err := json.Unmarshal([]byte(said("--json")), &votes); err != nil {
 				t.Fatalf("reading the JSON: %v", err)
 			}
-			if c.code == ExitFound && (len(votes) != 1 || !slices.Contains(votes[0].Ranks, 9)) || c.code == ExitUnknown && len(votes) > 0 {
+			if c.code == ExitFound && (len(votes) != 1 || !slices.Contains(votes[0].Ranks, 9)) || c.code == ExitUnknown && len(votes[0].Ranks) > 0 {
 				t.Errorf("JSON holds %+v", votes)
 			}
 		})

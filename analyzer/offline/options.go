@@ -11,14 +11,14 @@ import (
 	"os"
 	"regexp"
 
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
 // options are what the command line says of the job, in files that it names as well.
 func (c *config) options() (opt diagnosis.Options, err error) {
-	opt = diagnosis.Options{WorldSize: c.worldSize, JobID: c.jobID}
+	opt = diagnosis.Options{WorldSize: c.worldSize, JobID: c.jobID, Base: c.base}
 	var files topology.Files
 	for _, name := range c.topology {
 		text, err := os.ReadFile(name)

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/learn"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 	"github.com/culprit-project/culprit/analyzer/offline/report"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 

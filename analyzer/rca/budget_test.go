@@ -18,9 +18,9 @@ import (
 
 // The budget of the engine. A count that falls is written down here; none may rise.
 const (
-	mostLines   = 25_400 // Of analyzer/rca and the packages below it, without tests.
+	mostLines   = 22_824 // Of analyzer/rca and the packages below it, without tests.
 	mostRows    = 114    // Of the tables of the engine.
-	mostNumbers = 333    // That decide.
+	mostNumbers = 293    // That decide.
 )
 
 // slack is the share of a budget that may be unused before the test asks for a lower one.

@@ -236,6 +236,7 @@ type Segment struct {
 	Number    int64 // Call order on the communicator; -1 for compute.
 	Seq       int64
 	Func      string // Function, or the kind of computation ("forward-compute").
+	Algo      string // ring, tree, …; empty unknown.
 	Peer      int    // Global rank of the other side, send/recv; -1.
 	Bytes     int64
 	// GroupOrdinal is as Op.GroupOrdinal.

@@ -6,7 +6,6 @@ package rca
 import (
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
@@ -54,8 +53,6 @@ type Options struct {
 	Without string `json:"-"`
 	// Topology has the NICs, links and switches between ranks; nil unknown.
 	Topology *topology.Topology
-	// Operators is a trained detector of abnormal operators (H3); nil: the one that needs no training.
-	Operators *holmes.Model
 }
 
 // WithDefaults fills in the fields that are zero.

@@ -116,7 +116,6 @@ type Verdict struct {
 	Hypotheses []Hypothesis `json:"hypotheses,omitempty"`
 	// Repairs is what was repaired in the records of finished work before ranks were compared. Empty when the job stands still.
 	Repairs []Repair `json:"repairs,omitempty"`
-	Methods []Vote   `json:"methods,omitempty"`
 	// Slowdown is the iteration time over the time without the culprit (what-if replay); 0 not applicable.
 	Slowdown float64 `json:"slowdown,omitempty"`
 	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind, the largest saving comes
@@ -231,14 +230,6 @@ type WhatIf struct {
 	// others' mean is longer).
 	StepSeconds float64 `json:"step_seconds"`
 	Saved       float64 `json:"saved"`
-}
-
-// Vote is what one method alone concludes.
-type Vote struct {
-	Method string `json:"method"` // mycroft, ccl-d, pulse, holmes, wait-for.
-	Class  Class  `json:"class"`
-	Ranks  []int  `json:"ranks"`
-	Note   string `json:"note,omitempty"`
 }
 
 // MaxHypotheses is how many explanations a verdict lists.

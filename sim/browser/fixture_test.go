@@ -120,7 +120,6 @@ func hung(world int) incident.Incident {
 				{Ranks: []int{culprit}, Class: rca.Fault, Cause: rca.CauseNetworkSend, Weight: 0.93, Explains: world - 1, Chosen: true, Reason: "Does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5"},
 				{Ranks: []int{16, 17, 18}, Class: rca.NotEntered, Cause: rca.CauseNotCalled, Weight: 0.5, Explains: 3, Reason: words.Opener(words.ExplainsNobodyElse)},
 			},
-			Methods: []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5}, Note: "CheckMinData on dp_5"}},
 		},
 		Layout: layoutOf(world),
 		Flow: &incident.FlowView{

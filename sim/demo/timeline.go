@@ -99,13 +99,6 @@ func (t *timeline) verdict(v *rca.Verdict) {
 	}
 	p("evidence", strings.Join(v.Evidence, "\n                          "))
 	p("missing", strings.Join(v.Missing, "\n                          "))
-	for i, m := range v.Methods {
-		name := ""
-		if i == 0 {
-			name = "methods"
-		}
-		fmt.Fprintf(t.out, "             %-12s %s: %s %v %s\n", name, m.Method, m.Class, m.Ranks, m.Note)
-	}
 	p("do", v.Action)
 	fmt.Fprintln(t.out)
 }

@@ -11,14 +11,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/culprit-project/culprit/analyzer/methods"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
+	"github.com/culprit-project/culprit/analyzer/methods/record"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
@@ -28,6 +31,7 @@ type Result struct {
 	Verdict       rca.Verdict
 	Evidence      rca.Evidence
 	Options       rca.Options // Of the engine, for this evidence.
+	Told          Options
 	Sources       []SourceVerdict
 	Files         []load.File
 	Disagreements []string
@@ -46,12 +50,13 @@ type Options struct {
 	WorldSize int // Ranks the job has, where the files do not say; 0 unknown.
 	JobID     string
 	Topology  *topology.Topology
-	Operators *holmes.Model // A trained detector of abnormal operations; nil: the one without training.
+	Operators *holmes.Model // A trained detector of abnormal operations, for Holmes' method; nil: the one that ships.
+	Base      time.Duration // CCL-D's configured baseline; 0 none.
 }
 
 // Diagnose asks the engine about everything together, and about each source alone.
 func Diagnose(c *load.Collection, opt Options) *Result {
-	r := &Result{Files: c.Files}
+	r := &Result{Files: c.Files, Told: opt}
 	frozen := false
 	var joined, alone []rca.Evidence // Alone: with verdicts of their own.
 	for _, s := range c.Sources(opt.WorldSize) {
@@ -89,6 +94,34 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	r.Disagreements = disagreements(r)
 	return r
 }
+
+// Votes is what each paper's method alone says. A paper has one source: of several it is the one that records most. Recordings of flows are
+// Pulse's own evidence: what it says is the verdict.
+func (r *Result) Votes() []record.Vote {
+	best := -1
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		if s.Own == nil && (best < 0 || slices.Index(levels, s.Evidence.Level()) < slices.Index(levels, r.Sources[best].Evidence.Level())) {
+			best = i
+		}
+	}
+	switch {
+	case best < 0 && len(r.Sources) > 0:
+		return []record.Vote{{Method: "pulse", Class: r.Verdict.Class, Ranks: Accused(r.Verdict), Note: words.FlowsMethod}}
+	case best < 0:
+		return nil
+	}
+	s := &r.Sources[best]
+	opt := r.Told.engine(s.Frozen)
+	if s.Kept != nil {
+		opt = s.Kept.Options
+		opt.Topology = r.Told.Topology
+	}
+	return methods.Say(&s.Evidence, &methods.Options{Engine: opt, Operators: r.Told.Operators, Base: r.Told.Base})
+}
+
+// levels are those of evidence, that which records most first.
+var levels = []rca.Level{rca.LevelKernels, rca.LevelSteps, rca.LevelLaunches, rca.LevelCalls, rca.LevelRecorder, rca.LevelUnknown}
 
 // tell lets what messages say by themselves have its word: in the verdict, and in that of the source that has the messages.
 func (r *Result) tell() {
@@ -196,7 +229,7 @@ func (o *Options) verdict(s *load.Source) rca.Verdict {
 		return engine.Analyze(s.Evidence, o.engine(s.Frozen))
 	}
 	opt := s.Kept.Options
-	opt.Topology, opt.Operators = o.Topology, o.Operators
+	opt.Topology = o.Topology
 	v := engine.Analyze(s.Evidence, opt)
 	s.Kept.Context.Apply(&v)
 	return v
@@ -205,7 +238,7 @@ func (o *Options) verdict(s *load.Source) rca.Verdict {
 // Engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
 // written because somebody waited for too long, so that a slow first step is no excuse.
 func (o *Options) engine(frozen bool) rca.Options {
-	out := rca.Options{Topology: o.Topology, Operators: o.Operators}
+	out := rca.Options{Topology: o.Topology}
 	if frozen {
 		out.HangAfter, out.FirstOps, out.Incident = 1, -2, true
 	}

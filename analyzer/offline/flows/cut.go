@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 )
 
 // Thresholds of cutting.

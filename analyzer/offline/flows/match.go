@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 )
 
 // maxOps bounds how many operations of all ranks of a group are compared: the newest.

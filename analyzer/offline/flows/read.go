@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 )
 
 // ErrNotFlows is given for what does not begin with the header of a table of flows.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 )
 
 func TestRead(t *testing.T) {

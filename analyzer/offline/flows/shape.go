@@ -6,7 +6,7 @@ package flows
 import (
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 )
 
 // shape is who sends to whom.

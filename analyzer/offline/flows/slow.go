@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 

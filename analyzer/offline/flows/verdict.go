@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/methods/pulse"
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/pulse"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -74,7 +74,6 @@ func Analyze(recs []*Recording) (v rca.Verdict, ev rca.Evidence, notes []string)
 	}
 	v.Code = v.Class.Code()
 	v.RanksVisited = len(ev.Ranks)
-	v.Methods = []rca.Vote{{Method: "pulse", Class: v.Class, Ranks: accused(&v), Note: words.FlowsMethod}}
 	return v, ev, notes
 }
 

@@ -161,9 +161,6 @@ func (c *Collection) keptSource() Source {
 	if newest.Topology {
 		s.Notes = append(s.Notes, "the service knew the network: give its files with --topology for the same devices")
 	}
-	if newest.Operators {
-		s.Notes = append(s.Notes, "the service had a trained detector: give it with --operator-model")
-	}
 	return s
 }
 

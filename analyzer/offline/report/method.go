@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/methods"
+	"github.com/culprit-project/culprit/analyzer/methods/record"
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/model"
@@ -21,22 +23,16 @@ const Model = "model"
 
 // MethodNames are the methods that Method and ByModel print, sorted.
 func MethodNames() []string {
-	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(Methods)), Model)))
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(methods.Titles)), Model)))
 }
-
-// Methods are the papers' methods by the name of their flag, with the name of the paper.
-var Methods = map[string]string{"mycroft": "Mycroft", "ccl-d": "CCL-D", "pulse": "Pulse", "holmes": "Holmes"}
 
 // Method prints what one paper's method alone says of the evidence, as text or JSON, and gives the class that it says: unknown where the
 // method names nobody, or finds nothing that it could look at.
 func Method(w io.Writer, r *diagnosis.Result, name string, asJSON bool) (rca.Class, error) {
 	said := rca.Unknown
-	votes := []rca.Vote{}
-	for _, v := range r.Verdict.Methods {
-		if v.Method != name && !strings.HasPrefix(v.Method, name+"-") {
-			continue
-		}
-		if len(votes) == 0 && len(v.Ranks) > 0 {
+	votes := []record.Vote{}
+	for i, v := range methods.Of(r.Votes(), name) {
+		if i == 0 && len(v.Ranks) > 0 {
 			said = v.Class
 		}
 		votes = append(votes, v)
@@ -48,13 +44,13 @@ func Method(w io.Writer, r *diagnosis.Result, name string, asJSON bool) (rca.Cla
 	}
 	var s strings.Builder
 	if len(votes) == 0 {
-		fmt.Fprintf(&s, "%s finds nothing in this evidence that it could look at.\n", Methods[name])
+		fmt.Fprintf(&s, "%s finds nothing in this evidence that it could look at.\n", methods.Titles[name])
 	}
 	for _, v := range votes {
 		if len(v.Ranks) == 0 {
-			fmt.Fprintf(&s, "%s names nobody", Methods[name])
+			fmt.Fprintf(&s, "%s names nobody", methods.Titles[name])
 		} else {
-			fmt.Fprintf(&s, "%s names %s: %s", Methods[name], rankList(v.Ranks), v.Class)
+			fmt.Fprintf(&s, "%s names %s: %s", methods.Titles[name], rankList(v.Ranks), v.Class)
 		}
 		fmt.Fprintf(&s, "%s.\n", prefixed(" — ", Plain(v.Note)))
 	}

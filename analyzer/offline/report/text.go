@@ -342,10 +342,10 @@ func (p *printer) candidates() {
 
 func (p *printer) methods() {
 	var items []string
-	for _, m := range p.r.Verdict.Methods {
+	for _, m := range p.r.Votes() {
 		items = append(items, fmt.Sprintf("%s: %s%s%s", m.Method, m.Class, prefixed(" ", rankList(m.Ranks)), prefixed(" — ", m.Note)))
 	}
-	p.list("What each method says", items, 0)
+	p.list("What each paper's method alone says (it decides nothing)", items, 0)
 }
 
 // listParts is how many numbers or stretches of numbers a list of ranks shows before it is cut.

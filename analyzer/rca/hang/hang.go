@@ -30,7 +30,6 @@ func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
 	if v.Moving = moving; moving {
 		v.Standstill = 0
 	}
-	v.Methods = append(v.Methods, w.votes(&d)...)
 	return v, true
 }
 

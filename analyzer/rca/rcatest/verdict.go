@@ -5,7 +5,6 @@ package rcatest
 
 import (
 	"slices"
-	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -23,16 +22,4 @@ func CulpritRanks(v rca.Verdict) []int {
 // Accused gives the ranks that a verdict names, and whether it names anybody at all.
 func Accused(v rca.Verdict) []int {
 	return slices.DeleteFunc(CulpritRanks(v), func(r int) bool { return r < 0 })
-}
-
-// VoteOf gives a method's vote.
-func VoteOf(t *testing.T, v rca.Verdict, method string) rca.Vote {
-	t.Helper()
-	for _, m := range v.Methods {
-		if m.Method == method {
-			return m
-		}
-	}
-	t.Fatalf("%s does not vote: %+v", method, v.Methods)
-	return rca.Vote{}
 }

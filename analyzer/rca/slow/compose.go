@@ -19,7 +19,6 @@ func (a *analysis) verdict() rca.Verdict {
 	v := job.NewVerdict(a.Index)
 	v.RanksVisited = a.visitedRanks()
 	v.Repairs = a.repairs
-	v.Methods = a.votes()
 	v.WhatIf = a.whatIfs()
 	for i := range a.Ev.Missing {
 		m := &a.Ev.Missing[i]
@@ -118,9 +117,6 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.now.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(v)...)
-	if s := a.parallelismEvidence(); s != "" {
-		v.Evidence = append(v.Evidence, s)
-	}
 	for _, g := range others[:min(len(others), maxRuledOut)] {
 		c := rca.Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf(words.WouldGain, g.cause, g.what, shorter(g.gain))}
 		if len(g.nodes) > 0 {

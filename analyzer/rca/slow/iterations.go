@@ -200,9 +200,6 @@ func (t *timeline) newToken(s *seg) token {
 	return k
 }
 
-// kindOf gives the kind of a segment.
-func (t *timeline) tokenOf(s *seg) token { return t.tokens[t.tokenAt[s.id]] }
-
 // batched reports whether a segment was entered together with the one before it on its rank: one group call.
 func (t *timeline) batched(list []int32, p int) bool {
 	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)

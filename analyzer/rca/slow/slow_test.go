@@ -386,32 +386,12 @@ func TestSlowNetworkDegrades(t *testing.T) {
 	}
 }
 
-func TestMethodsVoteOnSlowness(t *testing.T) {
-	j := rcatest.NewSlowJob(4, 1, 2)
-	j.Iters = 20
-	j.Compute = func(r, it int) float64 { return pick(r == 5 && it >= 10, 4, 1.0) }
-	v := verdictOf(j.Evidence(), rca.Options{Theta: 1, LateAfter: 100 * time.Millisecond})
-	for _, m := range v.Methods {
-		switch m.Method {
-		case "critical-path", "pulse", "holmes":
-			if !slices.Equal(m.Ranks, []int{5}) || m.Class != rca.SlowCompute {
-				t.Errorf("%s votes %s %v (%s), want slow compute 5", m.Method, m.Class, m.Ranks, m.Note)
-			}
-		case "ccl-d":
-			// One operation shows the tensor group's last arriver or, in the data-parallel group, that rank itself.
-			if m.Class != rca.SlowCompute || len(m.Ranks) != 1 || m.Ranks[0]/2 != 2 {
-				t.Errorf("ccl-d votes %s %v (%s)", m.Class, m.Ranks, m.Note)
-			}
-		}
-	}
-}
-
 // TestTooEarlyIsUnknown: one long iteration says that something is wrong, not what.
 func TestTooEarlyIsUnknown(t *testing.T) {
 	j := rcatest.NewSlowJob(4, 2, 2)
 	j.Iters = 8
 	j.Compute = func(_, it int) float64 { return pick(it == 6, 1.5, 1.0) }
-	if v := verdictOf(j.Evidence(), rca.Options{}); v.Class != rca.Unknown || !strings.Contains(v.Summary, "too early") {
+	if v := verdictOf(j.Evidence(), rca.Options{IrregularFactor: 1.2}); v.Class != rca.Unknown || !strings.Contains(v.Summary, "too early") {
 		t.Errorf("%s: %s", v.Class, v.Summary)
 	}
 }

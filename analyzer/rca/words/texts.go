@@ -244,8 +244,6 @@ const (
 const (
 	LongIterations  = "%d of %d iterations took %.3g× as long as the others, and no rank stands out in them."                                         // n, of, x
 	WouldBe         = "%s: %s; that accounts for %.1f%% of the time."                                                                                 // cause, finding, percent
-	Parallelism     = "By what they carry, communicators without names serve %s."                                                                     // divided
-	ServedBy        = "%s parallelism: %d of %s"                                                                                                      // parallelism, n, members
 	IterationsTake  = "%d iterations took %s on average; without the culprit they would take %s."                                                     // n, length, length
 	WouldGain       = "%s: %s; without it, iterations would be %.1f%% shorter"                                                                        // cause, finding, percent
 	OnCriticalPath  = "Share of the critical path that the culprits hold: computation %.0f%%, late calls %.0f%%, last to arrive at transfers %.0f%%." // percent, percent, percent
@@ -339,34 +337,10 @@ const (
 
 // What the papers' methods alone conclude.
 const (
-	MethodEnds            = "the ends of all waiting"
-	MethodCounterBehind   = "H1: operation counter behind"
-	MethodTypesDiffer     = "H2: operation type sets differ"
-	MethodNotHanging      = "H2: ranks that do not hang"
-	MethodFewestSteps     = "H3: fewest Send and Recv"
-	MethodNotInIt         = "not in it"
-	MethodSendsFinished   = "its sends are finished"
-	MethodReceiverUsedAll = "the receiver has used all that came, so it is the receiver"
-	MethodNothingUnderWay = "nothing is under way, so it is the sender's GPU"
-	MethodUnequal         = "; broken: %s (channel %d)" // rule, n
-	MethodNotBegun        = "has not begun the operation"
-	MethodSentLeast       = "has sent least in an operation that does not end"
-	MethodNoVolumes       = "all have begun, and nobody is seen to have sent less"
-	MethodTransfers       = "at an end of most of %d transfers that are not complete" // n
-	MethodNoIrregularity  = "no irregular iteration"
-	MethodNoOperator      = "no abnormal operator on the pivot rank"
-	MethodSearched        = "%s; search from rank %d asked %d ranks" // kind, rank, n
-	MethodPeriod          = "%s about every %.3g iterations"         // kind, x
-	MethodOnPath          = "rank %d computes on %.0f%% of the path" // rank, percent
-	MethodRatio           = "R below its bound"
-	MethodNobodyLate      = "nobody constantly later than %v" // length
-	MethodLate            = "constantly late to start"
-	MethodNormal          = "normal starts, active times and durations"
-	MethodInside          = "long in operations that began in time, with normal active times: not the network, in %d of %d collectives" // n, of
-	MethodSlowestRate     = "lowest rate over its last ten exchanges"
-	MethodComponent       = "broken: %s (%s), in %d of %d collectives"     // rule, component, n, of
-	MethodStartsLate      = "first to start late, in %d of %d collectives" // n, of
-	MethodActiveLongest   = "longest active time, in %d of %d collectives" // n, of
+	MethodNotBegun      = "has not begun the operation"
+	MethodSlowestRate   = "lowest rate over its last ten exchanges"
+	MethodStartsLate    = "first to start late, in %d of %d collectives" // n, of
+	MethodActiveLongest = "longest active time, in %d of %d collectives" // n, of
 )
 
 // What byte counters of flows show for a collective library without a profiler.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -69,64 +68,6 @@ func (r *round) extremes() (longest, shortest float64, rank int) {
 		}
 	}
 	return longest, shortest, rank
-}
-
-// ccldSlow is CCL-D's rule for slowness on the communicator with the largest R: P tells computation from communication.
-func (b *bench) ccldSlow() int {
-	const theta, alpha, beta = 3, 0.4, 0.6
-	best, rank := float64(theta), -1
-	rounds := b.rounds()
-	for _, id := range b.comms() {
-		rs := rounds[id]
-		if len(rs) < 4 {
-			continue
-		}
-		base := 0.0
-		first := rs[:max(2, len(rs)/4)]
-		for _, r := range first {
-			l, _, _ := r.extremes()
-			base += l / float64(len(first))
-		}
-		var widest *round
-		spread := -1.0
-		for _, r := range rs[len(rs)/2:] {
-			if l, s, _ := r.extremes(); l-s > spread {
-				spread, widest = l-s, r
-			}
-		}
-		tmax, tmin, quickest := widest.extremes()
-		ratio := (tmax - base) / base
-		if ratio <= best {
-			continue
-		}
-		best = ratio
-		rank = quickest
-		if p := (tmax - tmin) / (tmax - base); p < alpha {
-			rank = widest.slowestRate()
-		}
-	}
-	return rank
-}
-
-// slowestRate names the rank with the longest active time for its steps.
-func (r *round) slowestRate() int {
-	worst, rank := 0.0, -1
-	for _, p := range r.parts {
-		if p.Steps > 0 {
-			if v := float64(p.Active) / float64(p.Steps); v > worst {
-				worst, rank = v, p.Rank
-			}
-		}
-	}
-	return rank
-}
-
-// constantLateness is how late is late for Mycroft's stragglers: above the jitter of starts. The paper gives no number.
-const constantLateness = 10 * time.Millisecond
-
-// mycroftStraggler is Mycroft's algorithm 2 for stragglers: the rank that is late in most rounds of a group.
-func (b *bench) mycroftStraggler() int {
-	return b.constantlyLate(float64(constantLateness))
 }
 
 // lastArriverSlow names the rank that most often arrives last, however little.

@@ -110,8 +110,8 @@ func parts(list []Verdict) []part {
 	return out
 }
 
-// WriteBeside prints what a method and the engine say of jobs that stand still and of quiet ones, by level and by harm, and the cases in which
-// the method accuses an innocent.
+// WriteBeside prints what a method and the engine say of jobs that stand still, slow ones and quiet ones, by level and by harm, and the cases of
+// standing and quiet jobs in which the method accuses an innocent.
 func WriteBeside(w io.Writer, name string, by, engine []Verdict) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range conditions(by) {
@@ -147,6 +147,13 @@ func conditions(list []Verdict) []part {
 	for i := range list {
 		if v := &list[i]; hang(v) && v.Harm != "" {
 			add("hangs, harm "+v.Harm, func(o *Verdict) bool { return hang(o) && o.Harm == v.Harm })
+		}
+	}
+	for i := range list {
+		if v := &list[i]; v.Group == matrix.GroupSlow && v.Harm == "" {
+			add("slow, "+cmp.Or(v.Level, v.Set), func(o *Verdict) bool {
+				return o.Group == matrix.GroupSlow && o.Harm == "" && o.Level == v.Level && (v.Level != "" || o.Set == v.Set)
+			})
 		}
 	}
 	add("quiet", func(o *Verdict) bool { return !hang(o) && o.Group != matrix.GroupSlow })

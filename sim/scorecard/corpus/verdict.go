@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/culprit-project/culprit/analyzer/kept"
+	"github.com/culprit-project/culprit/analyzer/methods"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/model"
@@ -36,7 +37,27 @@ type Verdict struct {
 type Method func(rca.Evidence, rca.Options) rca.Verdict
 
 // Methods are what a corpus can be judged by. Engine is the one that decides.
-var Methods = map[string]Method{Engine: engine.Analyze, "model": model.Analyze}
+var Methods = map[string]Method{
+	Engine: engine.Analyze, "model": model.Analyze,
+	"mycroft": paper("mycroft"), "ccl-d": paper("ccl-d"), "pulse": paper("pulse"), "holmes": paper("holmes"),
+}
+
+// paper is what a paper's method alone says, as a verdict: who and of which class, and nothing about paging.
+func paper(name string) Method {
+	return func(ev rca.Evidence, opt rca.Options) rca.Verdict {
+		v := rca.Verdict{Version: rca.VerdictVersion, JobID: ev.JobID, Class: rca.Unknown, Cause: rca.CauseUnknown, Confidence: 1, WorldSize: ev.WorldSize}
+		for i, s := range methods.Of(methods.Say(&ev, &methods.Options{Engine: opt}), name) {
+			if i > 0 {
+				continue // What it says beside its vote.
+			}
+			v.Class, v.Summary = s.Class, s.Note
+			for _, r := range s.Ranks {
+				v.Culprits = append(v.Culprits, rca.Culprit{Rank: r, Channel: -1, Why: s.Note})
+			}
+		}
+		return v
+	}
+}
 
 // Engine is the name of the method that decides.
 const Engine = "engine"

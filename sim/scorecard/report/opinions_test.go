@@ -25,7 +25,7 @@ func TestDissent(t *testing.T) {
 		{"all agree", []int{3}, map[string]judge.Guess{"ccl-d": guess(3), "mycroft": guess(3)}, nil},
 		{"one agrees", []int{3}, map[string]judge.Guess{"ccl-d": guess(5), "mycroft": guess(3)}, nil},
 		{"all differ", []int{3}, map[string]judge.Guess{"ccl-d": guess(5), "mycroft": guess(4)}, []string{"ccl-d", "mycroft"}},
-		{"the engine names nobody", nil, map[string]judge.Guess{"ccl-d": guess(5), "pulse vote": guess(5)}, []string{"ccl-d", "pulse vote"}},
+		{"the engine names nobody", nil, map[string]judge.Guess{"ccl-d": guess(5), "pulse": guess(5)}, []string{"ccl-d", "pulse"}},
 		{"only one names somebody", nil, map[string]judge.Guess{"ccl-d": guess(5), "mycroft": guess(-1)}, nil},
 		{"simple methods do not count", nil, map[string]judge.Guess{"ccl-d": guess(5), "last arriver": guess(5)}, nil},
 	} {

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/identity"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
+	"github.com/culprit-project/culprit/analyzer/methods/record"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/analyzer/rca/job"
-	"github.com/culprit-project/culprit/analyzer/rca/slow"
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
@@ -74,7 +73,7 @@ func operators(ctx context.Context, c *matrix.Case, faults []cluster.Fault) ([]h
 	session.Ask(ctx, session.AllNodes())
 	session.AskHistory(ctx, session.AllNodes(), time.Duration(s.cfg.Analysis.History))
 	ev := session.Evidence()
-	return slow.Operators(job.NewIndex(&ev, rca.Options{}.WithDefaults())), nil
+	return holmes.Operators(record.New(&ev, rca.Options{})), nil
 }
 
 // label marks what the fault made longer. Names are made the case's own, so that several cases fit into one table.

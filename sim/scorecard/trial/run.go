@@ -179,7 +179,7 @@ func (t *trial) judge(said *rca.Verdict, ev *rca.Evidence) {
 	t.out.SimSeconds = t.s.spent.Seconds()
 	if ev != nil {
 		t.out.Methods = map[string]judge.Guess{}
-		for name, rank := range baseline.Accused(ev, &t.s.last.outcome.Verdict) {
+		for name, rank := range baseline.Accused(ev) {
 			t.out.Methods[name] = judge.NewGuess(rank, answer, t.out.Effect)
 		}
 	}

@@ -65,7 +65,7 @@ func corpusCommand(app *kingpin.Application, commands map[string]func(context.Co
 	judged := cmd.Command("judge", "Have the engine, or another method, analyse a corpus again, and write its verdicts.")
 	judged.Flag("dir", "Directory of the corpus.").Default(corpusDir).ExistingDirVar(&f.dir)
 	judged.Flag("out", "File of the verdicts.").Default(corpusDir + "/verdicts.jsonl").StringVar(&f.out)
-	judged.Flag("method", "engine, or model: the shadow that is compared with it. Then what both say of jobs that stand still is printed by level and by harm.").Default(corpus.Engine).EnumVar(&f.method, slices.Sorted(maps.Keys(corpus.Methods))...)
+	judged.Flag("method", "engine, a paper's method, or model: the shadow that is compared with it. Of that, what both say of jobs that stand still is printed by level and by harm.").Default(corpus.Engine).EnumVar(&f.method, slices.Sorted(maps.Keys(corpus.Methods))...)
 	add(judged, func(ctx context.Context) error { return f.judge(ctx, os.Stdout) })
 	ablate := cmd.Command("ablate", "Have the engine analyse a corpus without each of some rows of its tables, and print what each is good for.")
 	ablate.Arg("row", "Names of rows.").Required().StringsVar(&f.rows)

@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/culprit-project/culprit/analyzer/learn"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )

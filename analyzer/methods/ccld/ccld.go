@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ccld has CCL-D's decisions on slowness (C5, C6): the baseline, the slowdown ratio R, the share P of waiting in it, and
-// the ranks they point at. All are pure functions of plain numbers.
+// Package ccld is CCL-D's decision analyzer: the decision tree of figure 7 for hangs (C6), the baseline, the slowdown ratio R and the share P
+// of waiting in it for slowness (C5, C6), and which ranks of a ring or a tree may be compared (C7).
 package ccld
 
 import (
@@ -18,6 +18,7 @@ type Round struct {
 	// Send and Recv are how many probes, one a millisecond, found a rank's SendCount or RecvCount changed (C2): SendRate and RecvRate are
 	// their reciprocals. 0: it sends or receives nothing that is seen. Empty where the rates cannot be compared.
 	Send, Recv []int
+	Layer      []int         // Ranks are compared within a layer of the tree; empty: all with each other, as in a ring.
 	Barrier    bool          // Left out: waiting is its purpose.
 	At         time.Duration // Since the job's start, for the baseline's two minutes.
 }
@@ -26,27 +27,27 @@ func (r *Round) bounds() (least, most time.Duration) {
 	return slices.Min(r.Duration), slices.Max(r.Duration)
 }
 
-// Baseline is T_base (equation 1). Until enough rounds were seen, it is the configured value. Then it is the mean of the longest
-// durations of the first m rounds, where m is the smaller of 100 and the number of rounds in the first two minutes. configured
-// tells the two apart: a job that is slow against the configured value was slow from the start.
+// What the first rounds are: at most so many, of so long (equation 1).
+const (
+	most  = 100
+	first = 2 * time.Minute
+)
+
+// Baseline is T_base (equation 1): the mean of the longest durations of the first m rounds, where m is the smaller of 100 and the number of
+// rounds in the first two minutes. Until they have passed, it is the configured value: a job that is slow against that was slow from the
+// start.
 func Baseline(rounds []Round, initial time.Duration) (base time.Duration, configured bool) {
-	const most, first = 100, 2 * time.Minute
-	m := 0
-	sum := time.Duration(0)
-	seen := 0
+	m, sum := 0, time.Duration(0)
 	for i := range rounds {
 		r := &rounds[i]
-		if r.Barrier || len(r.Duration) == 0 {
+		if r.Barrier || len(r.Duration) == 0 || m == most || r.At-rounds[0].At >= first {
 			continue
 		}
-		seen++
-		if m < most && r.At < first {
-			_, t := r.bounds()
-			sum += t
-			m++
-		}
+		_, t := r.bounds()
+		sum += t
+		m++
 	}
-	if m == 0 || seen <= m && initial > 0 {
+	if m == 0 || initial > 0 && m < most && rounds[len(rounds)-1].At-rounds[0].At < first {
 		return initial, true
 	}
 	return sum / time.Duration(m), false
@@ -146,7 +147,7 @@ func lowestRate(window []Round, probes func(*Round) []int) int {
 			continue
 		}
 		rounds++
-		if at := mostProbes(probes(r)); at >= 0 {
+		if at := r.mostProbes(probes(r)); at >= 0 {
 			lowest[r.Ranks[at]]++
 		}
 	}
@@ -158,22 +159,20 @@ func lowestRate(window []Round, probes func(*Round) []int) int {
 	return -1
 }
 
-// mostProbes gives the place of the largest number, -1 where two have it or fewer than two ranks have any.
-func mostProbes(probes []int) int {
-	best, ranks, alone := 0, 0, false
+// mostProbes gives the place of the number that is the largest of its layer, by itself; of several layers, that which exceeds the next most.
+// -1: two have it in every layer, or no layer has two ranks with any.
+func (r *Round) mostProbes(probes []int) int {
+	best, ahead := -1, 1.0
 	for i, n := range probes {
-		if n > 0 {
-			ranks++
+		next := 0
+		for k, m := range probes {
+			if k != i && (len(r.Layer) == 0 || r.Layer[k] == r.Layer[i]) {
+				next = max(next, m)
+			}
 		}
-		switch {
-		case n > probes[best] || i == best:
-			best, alone = i, true
-		case n == probes[best]:
-			alone = false
+		if next > 0 && float64(n)/float64(next) > ahead {
+			best, ahead = i, float64(n)/float64(next)
 		}
-	}
-	if ranks < 2 || !alone {
-		return -1
 	}
 	return best
 }

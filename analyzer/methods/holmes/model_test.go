@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
+	"github.com/culprit-project/culprit/analyzer/methods/forest"
 )
 
 // TestH3DriftFigure10: the mean of the iteration time goes from 9.0 s to 9.2 s, and so does the threshold.

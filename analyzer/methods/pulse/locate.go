@@ -63,10 +63,11 @@ func Locate(samples []Sample, normal time.Duration) (rank int, kind Kind) {
 	}
 	actives := collect(samples, func(s Sample) time.Duration { return s.Active })
 	busy := slices.MaxFunc(samples, func(a, b Sample) int { return int(min(max(a.Active-b.Active, -1), 1)) })
-	if m := median(actives); m > 0 && float64(busy.Active) > longer*float64(m) {
+	usual := median(actives)
+	if usual > 0 && float64(busy.Active) > longer*float64(usual) {
 		return busy.Rank, SlowNetwork
 	}
-	if normal > 0 {
+	if normal > 0 && usual > 0 { // Where no transfer was seen, none is known to be normal.
 		long := slices.MaxFunc(samples, func(a, b Sample) int { return int(min(max(a.Duration-b.Duration, -1), 1)) })
 		if float64(long.Duration) > longer*float64(normal) {
 			return long.Rank, SlowInside

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/culprit-project/culprit/analyzer/rca/forest"
+	"github.com/culprit-project/culprit/analyzer/methods/forest"
 )
 
 // FeatureNames are the columns that a model learns from, in order: Holmes' own, and the two of the unsupervised rule,
