@@ -30,6 +30,7 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		ID:               int(p.Rank),
 		Host:             p.Host,
 		GPU:              p.GPU,
+		NIC:              nicOf(p),
 		PID:              int(p.Identity.PID),
 		Pod:              p.Pod, // As the kubelet names it: the identity is the process's own claim.
 		State:            processState(p),
@@ -70,6 +71,22 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		r.Calls = append(r.Calls, call(&p.Calls[i], nowNS))
 	}
 	return r
+}
+
+// nicOf gives the NIC that all queue pairs of a process are on; empty where none is seen (the verbs interposer shows them) or they are on
+// several: what ails one of them does not ail all that the rank sends.
+func nicOf(p *nodeapi.Process) string {
+	name := ""
+	for i := range p.QPs {
+		switch d := p.QPs[i].Device; {
+		case d == "", d == name:
+		case name != "":
+			return ""
+		default:
+			name = d
+		}
+	}
+	return name
 }
 
 // Untold reports whether a process drives several ranks that its trace does not tell apart: two of them are members of one
