@@ -222,7 +222,7 @@ func TestSegment(t *testing.T) {
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Errorf("segment, %v (-want +got):\n%s", ok, diff)
 	}
-	for algo, want := range map[trace.Algo]int{trace.AlgoRing: 7, trace.AlgoTree: 0, trace.AlgoUnknown: 0} {
+	for algo, want := range map[trace.Algo]int{trace.AlgoRing: 7, trace.AlgoTree: 7, trace.AlgoUnknown: 0} {
 		probed := *c
 		probed.Algo, probed.SendProbes, probed.RecvProbes = algo, 7, 7
 		if got, _ := Segment(7, &probed); got.SendProbes != want || got.RecvProbes != want {

@@ -388,6 +388,7 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 		GroupOrdinal: signed(c.GroupOrdinal),
 		Seq:          signed(c.Seq),
 		Func:         c.Func.String(),
+		Algo:         known(c.Algo.String()),
 		Peer:         -1,
 		Bytes:        signed(c.Bytes),
 		Start:        signed(start),
@@ -405,7 +406,7 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	}
 	s.SendFlows, s.SendBytes, s.SendActive, s.SendPeer = int(c.Send.Flows), signed(c.Send.Bytes), nanoseconds(c.Send.ActiveNS), int(c.Send.SlowestPeer)
 	s.RecvFlows, s.RecvBytes, s.RecvActive, s.RecvPeer = int(c.Recv.Flows), signed(c.Recv.Bytes), nanoseconds(c.Recv.ActiveNS), int(c.Recv.SlowestPeer)
-	if c.Algo == trace.AlgoRing { // In a tree the ranks of one layer are alike, and nothing tells the layers.
+	if c.Algo == trace.AlgoRing || c.Algo == trace.AlgoTree { // Of the others nothing tells which ranks are alike.
 		s.SendProbes, s.RecvProbes = int(c.SendProbes), int(c.RecvProbes)
 	}
 	slowest := &c.Send

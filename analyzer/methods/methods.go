@@ -23,8 +23,7 @@ var Titles = map[string]string{"mycroft": "Mycroft", "ccl-d": "CCL-D", "pulse": 
 // Options are what methods know beside the evidence and the engine's options.
 type Options struct {
 	Engine    rca.Options
-	Operators *holmes.Model // Trained on other operators than the one that ships (H3).
-	Untrained bool          // Holmes' detector without training.
+	Operators *holmes.Model // Holmes' trained detector (H3); nil: the one without training.
 	Base      time.Duration // CCL-D's configured T_base; 0 none.
 }
 
@@ -40,7 +39,7 @@ func Say(ev *rca.Evidence, o *Options) []record.Vote {
 		{mycroft.Failure, func() []record.Vote { return []record.Vote{mycroft.Straggler(j)} }},
 		{ccld.Hang, func() []record.Vote { return []record.Vote{ccld.Slow(j, o.Base)} }},
 		{pulse.Stop, func() []record.Vote { return []record.Vote{pulse.Slow(j, irregular)} }},
-		{func(*record.Job) (record.Vote, bool) { return record.Vote{}, false }, func() []record.Vote { return holmes.Slow(j, irregular, o.model()) }},
+		{func(*record.Job) (record.Vote, bool) { return record.Vote{}, false }, func() []record.Vote { return holmes.Slow(j, irregular, o.Operators) }},
 	} {
 		if v, ok := m.stop(j); ok {
 			out = append(out, v)
@@ -52,16 +51,6 @@ func Say(ev *rca.Evidence, o *Options) []record.Vote {
 		out = append(out, record.Vote{Method: "pulse-parallelism", Class: rca.Unknown, Ranks: []int{}, Note: s})
 	}
 	return out
-}
-
-func (o *Options) model() *holmes.Model {
-	switch {
-	case o.Untrained:
-		return nil
-	case o.Operators != nil:
-		return o.Operators
-	}
-	return nil
 }
 
 // Of gives what one method says: its vote, and what else it has to say.

@@ -125,7 +125,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
 	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
 	cmd.Flag("topology", "What connects the hosts (repeatable): Slurm's topology.conf, NCCL's topology XML, or the project's YAML; names NICs, links and switches.").StringsVar(&c.topology)
-	cmd.Flag("operator-model", "A trained detector of abnormal operations for --method=holmes, as culprit-sim train writes it, in place of the one that ships.").StringVar(&c.operators)
+	cmd.Flag("operator-model", "A trained detector of abnormal operations for --method=holmes, as culprit-sim train writes it; none: a rule without training.").StringVar(&c.operators)
 	cmd.Flag("base", "How long an operation took when the job was healthy, for --method=ccl-d; the files' first rounds otherwise.").DurationVar(&c.base)
 	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("256MB").BytesVar(&c.maxFile)
 	cmd.Flag("max-unpacked-size", "Most bytes that all files together may have after unpacking, beside a hundred times what was packed.").Default("4GB").BytesVar(&c.maxTotal)

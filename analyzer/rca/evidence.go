@@ -260,7 +260,7 @@ type Segment struct {
 	SendActive, RecvActive time.Duration
 	SendPeer, RecvPeer     int
 	// SendProbes and RecvProbes are how many probes, one a millisecond, found SendCount or RecvCount changed, the most of the flows (C2); 0:
-	// unknown, or not comparable between ranks.
+	// unknown. Those of a tree are comparable within a layer.
 	SendProbes, RecvProbes int
 	// Slowest channel of the operation and its time, with the fastest's; 0 unknown.
 	SlowestChannel           int

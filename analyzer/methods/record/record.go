@@ -43,8 +43,9 @@ type Group struct {
 
 // Member is a rank in a communicator.
 type Member struct {
-	Rank *rca.Rank
-	On   *rca.Membership
+	Rank   *rca.Rank
+	On     *rca.Membership
+	oldest *rca.Op // Of the rank, in flight.
 }
 
 // New arranges evidence, which it does not change.
@@ -58,9 +59,10 @@ func New(ev *rca.Evidence, opt rca.Options) *Job {
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
 		hosts[r.ID] = r.Host
+		first := oldest(r)
 		for k := range r.Memberships {
 			if g := j.byID[r.Memberships[k].Comm]; g != nil {
-				g.Members = append(g.Members, Member{r, &r.Memberships[k]})
+				g.Members = append(g.Members, Member{r, &r.Memberships[k], first})
 			}
 		}
 	}
@@ -100,16 +102,26 @@ func (g *Group) At(commRank int) *Member {
 	return &g.Members[i]
 }
 
-// Underway reports whether the operation has begun on the member: its kernel runs or its steps pass. Where the source could see neither, a
-// launch has to do.
+// Underway reports whether the operation has begun on the member: its kernel runs or its steps pass. Where kernels cannot be seen, what was
+// launched first and shows nothing yet is taken for begun too, and what was launched behind it for queued: a GPU takes them in order.
 func (m *Member) Underway(o *rca.Op) bool {
-	switch {
-	case o.State >= rca.OpEntered || m.Rank.Caps&rca.SeesKernels != 0:
+	if o.State >= rca.OpEntered || m.Rank.Caps&rca.SeesKernels != 0 {
 		return o.State == rca.OpEntered || o.State == rca.OpMoving
-	case m.Rank.Caps&rca.SeesSteps != 0 && m.On.Nodes > 1: // No step of an operation inside a node is seen.
-		return len(o.Flows) > 0
 	}
-	return true
+	return o == m.oldest || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Ready > 0 })
+}
+
+// oldest gives the operation in flight that a rank launched first, on any communicator; nil none.
+func oldest(r *rca.Rank) *rca.Op {
+	var out *rca.Op
+	for i := range r.Memberships {
+		for k := range r.Memberships[i].InFlight {
+			if o := &r.Memberships[i].InFlight[k]; out == nil || o.Age > out.Age {
+				out = o
+			}
+		}
+	}
+	return out
 }
 
 // Last is how many collectives the member has begun: the number after that of the last of which there is a log.

@@ -50,7 +50,7 @@ type Options struct {
 	WorldSize int // Ranks the job has, where the files do not say; 0 unknown.
 	JobID     string
 	Topology  *topology.Topology
-	Operators *holmes.Model // A trained detector of abnormal operations, for Holmes' method; nil: the one that ships.
+	Operators *holmes.Model // A trained detector of abnormal operations, for Holmes' method; nil: the one without training.
 	Base      time.Duration // CCL-D's configured baseline; 0 none.
 }
 

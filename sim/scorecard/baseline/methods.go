@@ -22,7 +22,7 @@ var Methods = []Method{
 	{"ccl-d", true, "CCL-D's decision tree"},
 	{"mycroft", true, "Mycroft's algorithm 2"},
 	{"pulse", true, "Pulse's localisation, on operations instead of RDMA epochs"},
-	{"holmes", true, "Holmes' graph search, with the detector that ships"},
+	{"holmes", true, "Holmes' graph search, with the detector that needs no training"},
 	{"last arriver", false, "whoever enters last"},
 	{"ras", false, "NCCL RAS: who does not answer, or has launched less"},
 	{"3-sigma", false, "whose operations take three standard deviations longer than its peers'; Holmes' \"traditional\" way"},
