@@ -90,7 +90,7 @@ func newService(w *world, engine func(rca.Evidence, rca.Options) rca.Verdict) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &service{world: w, cfg: cfg, engine: engine, nodes: &fetched{NodeAPI: w.job}, saidAt: map[string]time.Time{}}
+	s := &service{world: w, cfg: cfg, engine: engine, nodes: &fetched{NodeAPI: w.job, ranks: map[int32]bool{}}, saidAt: map[string]time.Time{}}
 	s.diagnoser = s.newDiagnoser(s.nodes, nil)
 	s.diagnoser.Engine = func(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		s.ev = &ev
