@@ -277,6 +277,9 @@ func Culprit(c *rca.Culprit) string {
 			parts = append(parts, detail.name+detail.value)
 		}
 	}
+	if c.Channel >= 0 {
+		parts = append(parts, fmt.Sprintf("channel %d", c.Channel))
+	}
 	out := strings.Join(parts, " ")
 	if c.Why != "" {
 		out += ": " + c.Why

@@ -163,9 +163,6 @@ func culpritName(c rca.Culprit) string {
 	if c.Group != "" {
 		parts = append(parts, c.Group)
 	}
-	if c.Channel >= 0 && c.Rank < 0 && len(parts) == 0 {
-		parts = append(parts, fmt.Sprintf("channel %d", c.Channel))
-	}
 	if c.Host != "" {
 		parts = append(parts, "on "+c.Host)
 	}
@@ -174,6 +171,9 @@ func culpritName(c rca.Culprit) string {
 	}
 	if c.NIC != "" {
 		parts = append(parts, "NIC "+c.NIC)
+	}
+	if c.Channel >= 0 {
+		parts = append(parts, fmt.Sprintf("channel %d", c.Channel))
 	}
 	if c.PID > 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", c.PID))
