@@ -138,7 +138,7 @@ func (r *Round) latest() int {
 }
 
 // lowestRate gives the rank whose rate is the lowest, by itself, in most of the window's rounds; -1 none. In a ring all links go at the
-// pace of the slowest, and rates differ by a few probes (docs/rca.md): one round alone shows where its probes happened to fall.
+// pace of the slowest, and rates differ by a few probes (docs/papers.md): one round alone shows where its probes happened to fall.
 func lowestRate(window []Round, probes func(*Round) []int) int {
 	rounds, lowest := 0, map[int]int{}
 	for i := range window {
