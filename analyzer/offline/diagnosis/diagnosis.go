@@ -8,7 +8,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 	"github.com/culprit-project/culprit/analyzer/methods/record"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
@@ -62,7 +62,9 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	for _, s := range c.Sources(opt.WorldSize) {
 		s.Evidence.JobID = cmp.Or(opt.JobID, s.Evidence.JobID)
 		if opt.WorldSize > s.Evidence.WorldSize {
-			s.Evidence.Missing = append(s.Evidence.Missing, absent(s.Evidence.WorldSize, opt.WorldSize)...)
+			for id := s.Evidence.WorldSize; id < opt.WorldSize; id++ {
+				s.Evidence.Missing = append(s.Evidence.Missing, gather.Unseen(id, "no file shows it"))
+			}
 			s.Evidence.WorldSize = opt.WorldSize
 		}
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
@@ -245,47 +247,33 @@ func (o *Options) engine(frozen bool) rca.Options {
 	return out
 }
 
-func absent(from, to int) []rca.Missing {
-	var out []rca.Missing
-	for r := from; r < to; r++ {
-		out = append(out, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no file shows it"})
-	}
-	return out
-}
-
 // merge joins sources by rank. A rank is missing only when no source shows it.
 func merge(evs []rca.Evidence) rca.Evidence {
 	if len(evs) == 1 {
 		return evs[0]
 	}
-	var out rca.Evidence
-	ranks := map[int]rca.Rank{}
+	j := gather.New(0)
+	world, job, sources := 0, "", []string(nil)
 	for _, ev := range evs {
-		out.JobID = cmp.Or(out.JobID, ev.JobID)
-		out.WorldSize = max(out.WorldSize, ev.WorldSize)
+		job, world, sources = cmp.Or(job, ev.JobID), max(world, ev.WorldSize), append(sources, ev.Sources...)
 		for _, c := range ev.Comms {
-			if !slices.ContainsFunc(out.Comms, func(known rca.Comm) bool { return known.ID == c.ID }) {
-				out.Comms = append(out.Comms, c)
-			}
+			j.Adopt(c)
 		}
-		out.Facts = append(out.Facts, ev.Facts...)
-		out.Timeline = append(out.Timeline, ev.Timeline...)
-		out.Sources = append(out.Sources, ev.Sources...)
+		j.Facts, j.Timeline = append(j.Facts, ev.Facts...), append(j.Timeline, ev.Timeline...)
 		for _, r := range ev.Ranks {
-			if known, ok := ranks[r.ID]; ok {
-				r = mergeRank(known, r)
+			if j.Shows(r.ID) {
+				r = mergeRank(*j.Rank(r.ID), r)
 			}
-			ranks[r.ID] = r
+			*j.Rank(r.ID) = r
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(ranks)) {
-		out.Ranks = append(out.Ranks, ranks[id])
-	}
+	out := j.Evidence()
+	out.JobID, out.WorldSize, out.Sources = job, world, sources
 	placeWaits(&out)
 	seen := map[string]bool{}
 	for _, ev := range evs {
 		for _, m := range ev.Missing {
-			m.Ranks = slices.DeleteFunc(slices.Clone(m.Ranks), func(r int) bool { return shown(ranks, r) })
+			m.Ranks = slices.DeleteFunc(slices.Clone(m.Ranks), func(id int) bool { return j.Shows(id) && shown(j.Rank(id)) })
 			key := m.What + m.Name
 			if (m.What == "rank" && len(m.Ranks) == 0) || seen[key] {
 				continue
@@ -341,9 +329,8 @@ func placeWaits(ev *rca.Evidence) {
 }
 
 // shown says whether any source had something of the rank's own.
-func shown(ranks map[int]rca.Rank, id int) bool {
-	r, ok := ranks[id]
-	return ok && (len(r.Memberships) > 0 || r.State != rca.ProcessUnknown)
+func shown(r *rca.Rank) bool {
+	return len(r.Memberships) > 0 || r.State != rca.ProcessUnknown
 }
 
 func mergeRank(a, b rca.Rank) rca.Rank {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -19,44 +20,33 @@ const recentKept = 8
 // Evidence turns a job's dumps into what the engine takes. Ages are lower bounds: a dump does not say when it was
 // written, so the newest time stamp in any of them stands for now.
 func Evidence(dumps []Assigned) rca.Evidence {
-	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, collective: map[rca.CommID]bool{}, batched: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
+	a := assembly{Job: gather.New(rca.SeesCalls), mixed: map[rca.CommID]bool{}, collective: map[rca.CommID]bool{}, batched: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
 	for i := range dumps {
 		a.survey(&dumps[i])
 	}
 	a.membersByUse()
 	a.agreed = agreedNumbers(dumps, a.id)
-	ev := rca.Evidence{WorldSize: a.world}
-	have := map[int]bool{}
 	silent := map[int]bool{}
 	for i := range dumps {
 		if d := &dumps[i]; d.Truncated && len(d.Status) == 0 && len(d.Entries) == 0 {
 			silent[d.Rank] = true
 			continue
 		}
-		ev.Ranks = append(ev.Ranks, a.rank(&dumps[i]))
-		have[dumps[i].Rank] = true
+		a.rank(&dumps[i])
 	}
-	a.implied(ev.Ranks, dumps)
-	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
-		ev.Comms = append(ev.Comms, *a.comms[id])
-	}
-	for r := range a.world {
-		if have[r] {
-			continue
+	a.implied(dumps)
+	for _, r := range slices.Sorted(maps.Keys(silent)) {
+		if !a.Shows(r) {
+			a.Silent(r, "its Flight Recorder dump is cut off before it says anything")
 		}
-		why := "no Flight Recorder dump of this rank"
-		if silent[r] {
-			why = "its Flight Recorder dump is cut off before it says anything"
-		}
-		ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: why})
 	}
-	return ev
+	a.Rest("no Flight Recorder dump of this rank")
+	return a.Evidence()
 }
 
 type assembly struct {
-	world int
-	now   int64 // Newest time stamp, Unix ns.
-	comms map[rca.CommID]*rca.Comm
+	*gather.Job
+	now   int64               // Newest time stamp, Unix ns.
 	mixed map[rca.CommID]bool // Groups whose counters count send/recv too.
 	// collective are groups in which any rank called a collective.
 	collective map[rca.CommID]bool
@@ -80,15 +70,12 @@ func (a *assembly) id(d *Assigned, group string) rca.CommID {
 // survey collects groups, the world's size, the newest time and which groups do send/recv.
 func (a *assembly) survey(d *Assigned) {
 	for _, g := range d.Groups {
-		id := g.ID
-		if a.comms[id] == nil {
-			a.comms[id] = &rca.Comm{ID: id, Name: groupName(g.Name, g.Desc), Size: len(g.Ranks), Members: g.Ranks}
-		}
+		a.Adopt(rca.Comm{ID: g.ID, Name: groupName(g.Name, g.Desc), Size: len(g.Ranks), Members: g.Ranks})
 		for _, r := range g.Ranks {
-			a.world = max(a.world, r+1)
+			a.World = max(a.World, r+1)
 		}
 	}
-	a.world = max(a.world, d.Rank+1)
+	a.World = max(a.World, d.Rank+1)
 	a.now = max(a.now, d.NewestNS)
 	a.timing = a.timing || d.Timing
 	for name := range d.batched {
@@ -97,10 +84,8 @@ func (a *assembly) survey(d *Assigned) {
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		id := a.id(d, e.Group)
-		if a.comms[id] == nil {
-			a.comms[id] = &rca.Comm{ID: id, Name: groupName(e.Group, e.Desc)}
-		}
-		if n := len(a.users[id]); len(a.comms[id].Members) == 0 && (n == 0 || a.users[id][n-1] != d.Rank) {
+		c := a.Comm(id, groupName(e.Group, e.Desc), 0)
+		if n := len(a.users[id]); len(c.Members) == 0 && (n == 0 || a.users[id][n-1] != d.Rank) {
 			a.users[id] = append(a.users[id], d.Rank)
 		}
 		if e.P2P {
@@ -122,12 +107,9 @@ func groupName(name, desc string) string {
 // use it.
 func (a *assembly) membersByUse() {
 	for id, users := range a.users {
-		c := a.comms[id]
+		c := a.Knows(id)
 		if strings.HasPrefix(c.Name, "default_pg") || c.Name == "0" {
-			users = make([]int, a.world)
-			for r := range users {
-				users[r] = r
-			}
+			users = gather.All(a.World)
 		}
 		c.Members = users
 		if len(users) > 1 { // A group of one needs no communication: its other members have not used it yet.
@@ -136,11 +118,9 @@ func (a *assembly) membersByUse() {
 	}
 }
 
-func (a *assembly) rank(d *Assigned) rca.Rank {
-	r := rca.Rank{
-		ID: d.Rank, Host: d.Host, Caps: rca.SeesCalls,
-		ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
-	}
+func (a *assembly) rank(d *Assigned) {
+	r := a.Rank(d.Rank)
+	r.Host = d.Host
 	if !d.Assumed {
 		r.Caps |= rca.SeesCompletion
 	}
@@ -186,16 +166,12 @@ func (a *assembly) rank(d *Assigned) rca.Rank {
 		}
 		r.Memberships = append(r.Memberships, a.membership(d, name, st, ok, byGroup[name]))
 	}
-	return r
 }
 
 func (a *assembly) membership(d *Assigned, name string, st Status, counted bool, entries []*Entry) rca.Membership {
 	id := a.id(d, name)
-	c := a.comms[id]
-	m := rca.Membership{
-		Comm: id, CommRank: slices.Index(c.Members, d.Rank), Called: -1, Started: -1, Completed: -1,
-		SinceCompleted: -1, SinceCalled: -1,
-	}
+	c := a.Knows(id)
+	m := gather.Member(id, slices.Index(c.Members, d.Rank))
 	if counted { // -1 means that it happened never.
 		st.Enqueued, st.Completed = max(st.Enqueued, 0), max(st.Completed, 0)
 		if st.Started < 0 && st.Enqueued > 0 {
@@ -254,18 +230,15 @@ func lostPending(m rca.Membership) []rca.Op {
 	if m.Completed < 0 || m.Called <= m.Completed || slices.ContainsFunc(m.InFlight, func(op rca.Op) bool { return op.Number == m.Completed }) {
 		return m.InFlight
 	}
-	return append([]rca.Op{{
-		Number: m.Completed, Seq: m.Completed + 1, Peer: -1, Root: -1, Count: -1, Bytes: -1, State: rca.OpEnqueued,
-		Age: 1, Stuck: -1, KernelStarted: -1, KernelStopped: -1,
-	}}, m.InFlight...)
+	op := gather.Op("")
+	op.Number, op.Seq, op.Age = m.Completed, m.Completed+1, 1
+	return append([]rca.Op{op}, m.InFlight...)
 }
 
 func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {
 	elements, datatype := e.Size(c.Size)
-	op := rca.Op{
-		Number: -1, Seq: -1, Func: e.Name, Peer: -1, Root: -1, Count: elements, Bytes: -1, Datatype: datatype,
-		Age: -1, Stuck: -1, KernelStarted: -1, KernelStopped: -1, Barrier: e.Barrier, Stack: e.Stack,
-	}
+	op := gather.Op(e.Name)
+	op.State, op.Count, op.Datatype, op.Barrier, op.Stack = rca.OpUnknown, elements, datatype, e.Barrier, e.Stack
 	if size := datatypeBytes[datatype]; size > 0 && elements >= 0 && elements < 1<<50 {
 		op.Bytes = elements * size
 	}
@@ -300,27 +273,19 @@ func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {
 
 // implied adds memberships that only peers know of: a rank whose dump is there and complete, and that does not know a
 // group of which it is a member, has never used that group.
-func (a *assembly) implied(ranks []rca.Rank, dumps []Assigned) {
-	at, complete := map[int]int{}, map[int]bool{}
-	for i := range ranks {
-		at[ranks[i].ID] = i
-	}
+func (a *assembly) implied(dumps []Assigned) {
+	complete := map[int]bool{}
 	for i := range dumps {
 		complete[dumps[i].Rank] = dumps[i].HasStatus && !dumps[i].Truncated
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
-		c := a.comms[id]
+	for _, c := range a.Comms() {
 		for place, member := range c.Members {
-			i, ok := at[member]
-			if !ok || !complete[member] {
+			if !complete[member] || !a.Shows(member) {
 				continue
 			}
-			r := &ranks[i]
-			known := slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == id })
-			if !known {
-				r.Memberships = append(r.Memberships, rca.Membership{
-					Comm: id, CommRank: place, SinceCompleted: -1, SinceCalled: -1,
-				})
+			r := a.Rank(member)
+			if !slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == c.ID }) {
+				r.Memberships = append(r.Memberships, rca.Membership{Comm: c.ID, CommRank: place, SinceCompleted: -1, SinceCalled: -1})
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -29,13 +30,13 @@ func (b *builder) blame(logs []*Log, states map[Place]*State) {
 		for i := range l.Exceptions {
 			if e := &l.Exceptions[i]; e.Rank >= 0 && e.Victim() && !e.Tail && b.waiting[e.Rank] == nil && !waited[e.Rank] {
 				b.waiting[e.Rank] = e
-				b.rank(e.Rank)
+				b.Rank(e.Rank)
 			}
 		}
 		for _, c := range l.Claims {
 			for _, r := range append(c.Absent, c.By) {
 				if r >= 0 {
-					b.rank(r)
+					b.Rank(r)
 				}
 			}
 		}
@@ -43,7 +44,7 @@ func (b *builder) blame(logs []*Log, states map[Place]*State) {
 	for r, op := range b.loose {
 		if b.waiting[r] == nil && !waited[r] {
 			b.waiting[r] = &Exception{Rank: r, Class: "Timeout", Doing: flightrecorder.Canonical(op)}
-			b.rank(r)
+			b.Rank(r)
 		}
 	}
 	for r := range b.waiting {
@@ -173,7 +174,7 @@ func (b *builder) waits(claimed map[int]bool) {
 	var in []int
 	names := map[string]bool{}
 	for r, e := range b.waiting {
-		if claimed[r] || len(b.rank(r).Memberships) > 0 {
+		if claimed[r] || len(b.Rank(r).Memberships) > 0 {
 			continue
 		}
 		in = append(in, r)
@@ -189,11 +190,7 @@ func (b *builder) waits(claimed map[int]bool) {
 			name = strings.TrimSpace(n)
 		}
 	}
-	members := make([]int, b.world)
-	for r := range members {
-		members[r] = r
-	}
-	c := b.group(string(Waits), members)
+	c := b.group(string(Waits), gather.All(b.World))
 	for _, r := range in {
 		b.put(c, r, name, b.waiting[r].Stack, 1, true)
 	}
@@ -201,21 +198,21 @@ func (b *builder) waits(claimed map[int]bool) {
 
 func (b *builder) group(id string, members []int) *rca.Comm {
 	members = set(members)
-	c := &rca.Comm{ID: rca.CommID(id), Name: "the job", Size: len(members), Members: members}
-	b.comms[c.ID] = c
+	c := b.Comm(rca.CommID(id), "the job", len(members))
+	c.Members = members
 	return c
 }
 
 // put makes a rank a member of an operation that it is in, or has not come to.
 func (b *builder) put(c *rca.Comm, rank int, what string, stack []string, called int64, in bool) *rca.Membership {
-	m := rca.Membership{Comm: c.ID, CommRank: slices.Index(c.Members, rank), Called: called, Started: -1, Completed: 0, SinceCalled: -1, SinceCompleted: -1}
+	m := gather.Member(c.ID, slices.Index(c.Members, rank))
+	m.Called, m.Completed = called, 0
 	if in {
-		m.InFlight = []rca.Op{{
-			Number: 0, Seq: -1, Func: what, Peer: -1, Root: -1, Count: -1, Bytes: -1, State: rca.OpEnqueued, Age: 1, Stuck: -1,
-			KernelStarted: -1, KernelStopped: -1, Stack: stack, Unnumbered: true,
-		}}
+		op := gather.Op(what)
+		op.Number, op.Age, op.Stack, op.Unnumbered = 0, 1, stack, true
+		m.InFlight = []rca.Op{op}
 	}
-	r := b.rank(rank)
+	r := b.Rank(rank)
 	r.Memberships = append(r.Memberships, m)
 	return &r.Memberships[len(r.Memberships)-1]
 }

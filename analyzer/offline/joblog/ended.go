@@ -57,15 +57,15 @@ func (b *builder) ended(logs []*Log, waited map[int]bool) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(deaths)) {
 		d := deaths[id]
-		b.world = max(b.world, id+1)
-		r := b.rank(id)
+		b.World = max(b.World, id+1)
+		r := b.Rank(id)
 		r.State = rca.ProcessGone
 		r.Host, r.PID = cmp.Or(r.Host, d.Host), cmp.Or(r.PID, d.PID)
 		kind := "ended"
 		if d.exception != nil {
 			kind, r.Stack = "raised", d.exception.Stack
 		}
-		b.facts = append(b.facts, rca.Fact{Host: r.Host, Rank: id, Component: "process", Kind: kind, Text: d.own()})
+		b.Facts = append(b.Facts, rca.Fact{Host: r.Host, Rank: id, Component: "process", Kind: kind, Text: d.own()})
 	}
 }
 
@@ -124,7 +124,7 @@ func (b *builder) raised(logs []*Log, waited map[int]bool, deaths map[int]*death
 	}
 	for _, e := range nameless {
 		if e.Worker == "" && e.Local < 0 {
-			b.notes = append(b.notes, "an exception, the log does not say of which rank: "+e.String())
+			b.Note("an exception, the log does not say of which rank: %s", e.String())
 		}
 		b.found = append(b.found, e.finding())
 	}
@@ -187,7 +187,7 @@ func (b *builder) together(deaths map[int]*death) bool {
 		}
 		text = fmt.Sprintf("%d ranks (%s) ended in the same second with %s: %s, no single rank", len(ids), list(ids), reason, whoever)
 	}
-	b.facts = append(b.facts, rca.Fact{Rank: -1, Component: "process", Kind: "ended_together", Text: text})
+	b.Facts = append(b.Facts, rca.Fact{Rank: -1, Component: "process", Kind: "ended_together", Text: text})
 	b.over = true
 	return true
 }
@@ -229,7 +229,7 @@ func (b *builder) candidates(logs []*Log) []End {
 		for _, e := range l.Ends {
 			switch {
 			case !e.Task:
-			case b.world > highest+1:
+			case b.World > highest+1:
 				continue // Fewer tasks than ranks: one starts several.
 			case specific && strings.Contains(e.Why, "SIGKILL"):
 				continue // srun ended it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -29,24 +30,24 @@ type Result struct {
 // group without its members. world is how many ranks the job has, where that is known from elsewhere; else 0.
 func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	b := builder{
-		known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}, bus: map[int]string{}, numbers: map[rca.CommID]map[int64]bool{}, world: world, stated: world, room: mostMembers,
+		Job: gather.New(rca.SeesCalls | rca.SeesCompletion), known: known, bus: map[int]string{}, numbers: map[rca.CommID]map[int64]bool{}, stated: world, room: mostMembers,
 	}
+	b.World = world
 	assumed, attempts, repeats, dropped := false, 0, 0, 0
 	for _, l := range logs {
 		assumed = assumed || l.Assumed
 		attempts = max(attempts, l.Attempts)
-		b.world, b.stated = max(b.world, l.World), max(b.stated, l.World)
+		b.World, b.stated = max(b.World, l.World), max(b.stated, l.World)
 		repeats += l.Repeats
 		dropped += l.Dropped
 		for r := range l.Ranks {
-			b.rank(r)
+			b.Rank(r)
 		}
 	}
 	states := merge(logs)
 	attribute(states)
 	b.survey(states)
-	var notes []string
-	notes = append(notes, b.joins(logs)...)
+	b.joins(logs)
 	b.whole()
 	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
 		b.member(place, states[place])
@@ -59,20 +60,21 @@ func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	b.watched(logs)
 	b.elsewhere(logs, states)
 	if attempts > 1 {
-		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))
+		b.Note("the job was started %d times: the last is what counts", attempts)
 	}
 	if repeats > 0 {
-		notes = append(notes, fmt.Sprintf("the log leaves out %d lines as repeated by other processes: ranks without a line of their own are not silent", repeats))
+		b.Note("the log leaves out %d lines as repeated by other processes: ranks without a line of their own are not silent", repeats)
 	}
 	if dropped+b.outside > 0 {
-		notes = append(notes, fmt.Sprintf("more operations and groups time out than in a real job: %d were left out", dropped+b.outside))
+		b.Note("more operations and groups time out than in a real job: %d were left out", dropped+b.outside)
 	}
 	if assumed {
-		notes = append(notes, "messages do not name global ranks: ranks of groups were taken for them")
+		b.Note("messages do not name global ranks: ranks of groups were taken for them")
 	}
 	who := b.directory(logs)
 	found := b.findings(logs, who)
-	return Result{b.finish(repeats > 0), append(notes, b.notes...), found, who}
+	b.silences(repeats > 0)
+	return Result{b.Evidence(), b.Notes, found, who}
 }
 
 // mostMembers bounds how many members all groups together have: what a log says of groups may be made up.
@@ -158,12 +160,8 @@ func attribute(states map[Place]*State) {
 }
 
 type builder struct {
+	*gather.Job
 	known []rca.Comm
-	ranks map[int]*rca.Rank
-	comms map[rca.CommID]*rca.Comm
-	world int
-	notes []string
-	facts []rca.Fact
 	// waiting are the ranks whose communication broke off, with how; over: all ended together, and nobody waited.
 	waiting map[int]*Exception
 	over    bool
@@ -179,23 +177,13 @@ type builder struct {
 	own map[string]bool
 }
 
-func (b *builder) rank(id int) *rca.Rank {
-	r := b.ranks[id]
-	if r == nil {
-		r = &rca.Rank{ID: id, Caps: rca.SeesCalls | rca.SeesCompletion, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1}
-		b.ranks[id] = r
-		b.world = max(b.world, id+1)
-	}
-	return r
-}
-
 // survey finds the groups and who is where in them.
 func (b *builder) survey(states map[Place]*State) {
 	at := map[string]map[int]int{}
 	b.own = map[string]bool{}
 	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
 		s := states[place]
-		b.rank(place.Rank)
+		b.Rank(place.Rank)
 		if at[place.Group] == nil {
 			at[place.Group] = map[int]int{}
 		}
@@ -210,21 +198,17 @@ func (b *builder) survey(states map[Place]*State) {
 		if s.GroupRank < 0 || s.GroupRank >= maxRank || b.isKnown(c) {
 			continue
 		}
-		if more := s.GroupRank + 1 - len(c.Members); more > 0 {
-			if b.room -= more; b.room < 0 {
-				b.outside++
-				continue
-			}
-			c.Members = append(c.Members, slices.Repeat([]int{-1}, more)...)
+		if more := s.GroupRank + 1 - len(c.Members); more > 0 && !b.fits(more) {
+			continue
 		}
-		c.Members[s.GroupRank] = place.Rank
+		gather.Place(c, s.GroupRank, place.Rank)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.own)) {
 		if name == "" {
-			b.notes = append(b.notes, "messages do not name the group and tell of different operations: ranks are not compared")
+			b.Note("messages do not name the group and tell of different operations: ranks are not compared")
 			continue
 		}
-		b.notes = append(b.notes, fmt.Sprintf("several groups are called %s: the log does not say who is in which, so they are not compared", orUnnamed(name)))
+		b.Note("several groups are called %s: the log does not say who is in which, so they are not compared", orUnnamed(name))
 	}
 }
 
@@ -287,56 +271,52 @@ func name(place Place, s *State) string {
 // comm gives the group, as other sources know it or as the log names it.
 func (b *builder) comm(place Place, s *State) *rca.Comm {
 	if known := b.knownComm(place, s); known != nil {
-		if b.comms[known.ID] == nil {
-			c := *known
-			b.comms[known.ID] = &c
-		}
-		return b.comms[known.ID]
+		return b.Adopt(*known)
 	}
 	id := rca.CommID("watchdog " + place.Group)
 	if b.own[place.Group] {
 		id = rca.CommID(fmt.Sprintf("watchdog %s of rank %d", place.Group, place.Rank))
 	}
-	if b.comms[id] == nil {
-		b.comms[id] = &rca.Comm{ID: id, Name: cmp.Or(name(place, s), "NCCL group")}
-	}
-	return b.comms[id]
+	return b.Comm(id, cmp.Or(name(place, s), "NCCL group"), 0)
 }
 
 // whole gives the group of all ranks its members: whoever says nothing is in it too. Where messages name no group, and the job's
 // size is known, ranks that wait at one number and have their own rank as their place are in that group.
 func (b *builder) whole() {
-	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
-		c := b.comms[id]
+	for _, c := range b.Comms() {
 		named := c.ID == "watchdog 0" || strings.HasPrefix(c.Name, defaultGroup)
 		if c.ID == "watchdog " {
-			named = b.stated > 0 && b.stated >= b.world && !b.own[""] && inPlace(c.Members)
+			named = b.stated > 0 && b.stated >= b.World && !b.own[""] && inPlace(c.Members)
 		}
-		if !named || b.own["0"] || len(c.Members) > b.world || b.isKnown(c) {
+		if !named || b.own["0"] || len(c.Members) > b.World || b.isKnown(c) {
 			continue
 		}
 		if b.sparse() {
-			c.Size = b.world
+			c.Size = b.World
 			continue
 		}
-		if b.room -= b.world; b.room < 0 {
-			b.outside++
+		if !b.fits(b.World) {
 			continue
 		}
-		c.Members, c.Size = make([]int, b.world), b.world
-		for r := range c.Members {
-			c.Members[r] = r
-			if b.ranks[r] == nil && b.stated < b.world {
-				c.Size = b.world + 1 // Part of a log says nothing of how many there are.
-			}
+		c.Members, c.Size = gather.All(b.World), b.World
+		if b.stated < b.World && b.Seen() < b.World {
+			c.Size = b.World + 1 // Part of a log says nothing of how many there are.
 		}
 	}
+}
+
+// fits reports whether there is room for more members of groups.
+func (b *builder) fits(n int) bool {
+	if b.room -= n; b.room < 0 {
+		b.outside++
+	}
+	return b.room >= 0
 }
 
 // sparse reports whether nearly all ranks of a large job say nothing: to hold each of them against the few that do tells nothing.
 func (b *builder) sparse() bool {
 	const many, share = 1 << 12, 16
-	return b.world > many && share*len(b.ranks) < b.world
+	return b.World > many && share*b.Seen() < b.World
 }
 
 // inPlace reports whether each member known has its own number as its place.
@@ -359,7 +339,8 @@ var pairwise = map[string]bool{"SEND": true, "RECV": true, "COALESCED": true, "R
 // member says what the watchdog says of a rank in a group.
 func (b *builder) member(place Place, s *State) {
 	c := b.comm(place, s)
-	m := rca.Membership{Comm: c.ID, CommRank: s.GroupRank, Called: s.Enqueued, Started: s.Started, Completed: s.Completed, SinceCalled: -1, SinceCompleted: -1}
+	m := gather.Member(c.ID, s.GroupRank)
+	m.Called, m.Started, m.Completed = s.Enqueued, s.Started, s.Completed
 	if m.CommRank < 0 {
 		m.CommRank = slices.Index(c.Members, place.Rank)
 	}
@@ -369,7 +350,7 @@ func (b *builder) member(place Place, s *State) {
 		if pairwise[op.Type] {
 			// Sends and receives count for themselves, and do not say with whom.
 			m.Called, m.Completed = -1, -1
-			b.notes = append(b.notes, fmt.Sprintf("rank %d waits in %s %d of group %s; the log does not say with whom", place.Rank, op.Type, op.Seq, orUnnamed(place.Group)))
+			b.Note("rank %d waits in %s %d of group %s; the log does not say with whom", place.Rank, op.Type, op.Seq, orUnnamed(place.Group))
 			continue
 		}
 		if m.Called >= 0 {
@@ -389,7 +370,7 @@ func (b *builder) member(place Place, s *State) {
 	if next := s.Completed + 1; s.Completed >= 0 && m.Called >= next && first != next && b.numbered(c.ID, next) {
 		m.InFlight = append([]rca.Op{operation(&Op{Seq: next, In: -1, Out: -1, Ran: -1})}, m.InFlight...)
 	}
-	r := b.rank(place.Rank)
+	r := b.Rank(place.Rank)
 	if s.Started >= 0 {
 		r.Caps |= rca.SeesKernels
 		for i := range m.InFlight {
@@ -419,10 +400,8 @@ func (b *builder) numbered(id rca.CommID, seq int64) bool {
 }
 
 func operation(o *Op) rca.Op {
-	op := rca.Op{
-		Number: o.Seq - 1, Seq: o.Seq, Func: flightrecorder.Canonical(o.Type), Peer: -1, Root: -1, Count: -1, Bytes: -1,
-		State: rca.OpEnqueued, Age: o.Ran, Stuck: -1, KernelStarted: -1, KernelStopped: -1, Stack: o.Stack,
-	}
+	op := gather.Op(flightrecorder.Canonical(o.Type))
+	op.Number, op.Seq, op.Age, op.Stack = o.Seq-1, o.Seq, o.Ran, o.Stack
 	switch op.Func {
 	case "all_reduce", "broadcast", "reduce":
 		op.Count = o.In
@@ -435,35 +414,29 @@ func operation(o *Op) rca.Op {
 // NoLine is why a rank is missing that a log does not show at all.
 const NoLine = "the log has no line of it"
 
-func (b *builder) finish(partly bool) rca.Evidence {
-	ev := rca.Evidence{WorldSize: b.world, Facts: b.facts}
-	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
-		c := *b.comms[id]
-		if c.Size = max(c.Size, len(c.Members)); !b.isKnown(&c) && slices.Contains(c.Members, -1) {
+// silences says of which ranks the log shows nothing that can be compared, and settles how large groups are.
+func (b *builder) silences(partly bool) {
+	for _, c := range b.Comms() {
+		if c.Size = max(c.Size, len(c.Members)); !b.isKnown(c) && slices.Contains(c.Members, -1) {
 			c.Size++
 		}
-		ev.Comms = append(ev.Comms, c)
 	}
-	waiting := slices.ContainsFunc(slices.Collect(maps.Values(b.ranks)), func(r *rca.Rank) bool { return len(r.Memberships) > 0 })
 	if b.sparse() {
-		ev.Missing = append(ev.Missing, rca.Missing{What: "ranks", Name: fmt.Sprintf("%d of %d", b.world-len(b.ranks), b.world), Why: "the log has no line of them"})
-		for _, id := range slices.Sorted(maps.Keys(b.ranks)) {
-			ev.Ranks = append(ev.Ranks, *b.ranks[id])
-		}
-		return ev
+		b.Lacks("ranks", fmt.Sprintf("%d of %d", b.World-b.Seen(), b.World), "the log has no line of them")
+		return
 	}
-	for id := range b.world {
-		r := b.ranks[id]
-		quiet := r != nil && len(r.Memberships) == 0 && waiting && r.State == rca.ProcessUnknown
-		switch {
-		case partly && (r == nil || quiet): // That its lines are not there is no silence.
-		case r == nil:
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: NoLine})
-		case quiet:
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log does not say what it did: no message of its watchdog, and no exception of its own"})
+	waiting := slices.ContainsFunc(b.Shown(), func(id int) bool { return len(b.Rank(id).Memberships) > 0 })
+	for id := range b.World {
+		quiet := b.Shows(id) && len(b.Rank(id).Memberships) == 0 && waiting && b.Rank(id).State == rca.ProcessUnknown
+		switch known := b.Shows(id); {
+		case known && !quiet:
+		case partly: // That its lines are not there is no silence.
+			b.Hide(id)
+		case !known:
+			b.Silent(id, NoLine)
 		default:
-			ev.Ranks = append(ev.Ranks, *r)
+			b.Hide(id)
+			b.Silent(id, "the log does not say what it did: no message of its watchdog, and no exception of its own")
 		}
 	}
-	return ev
 }

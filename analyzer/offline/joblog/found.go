@@ -137,7 +137,7 @@ func (b *builder) weakly(logs []*Log) {
 	for _, l := range logs {
 		for _, e := range l.Ends {
 			kind, says := told.EndOf(e.Why)
-			if e.Task && b.world > e.Rank+1 || kind != grammar.Aborted && kind != grammar.Terminated && kind != grammar.Exited {
+			if e.Task && b.World > e.Rank+1 || kind != grammar.Aborted && kind != grammar.Terminated && kind != grammar.Exited {
 				continue
 			}
 			f := told.New(kind, says)
@@ -170,7 +170,7 @@ func (b *builder) tasks(f told.Finding) []told.Finding {
 	if len(f.Tasks) == 0 {
 		return []told.Finding{f}
 	}
-	if f.Kind == grammar.HostMemory && b.world > slices.Max(f.Tasks)+1 {
+	if f.Kind == grammar.HostMemory && b.World > slices.Max(f.Tasks)+1 {
 		f.Tasks = nil // Fewer tasks than ranks: one starts several. Only the host is known.
 		return []told.Finding{f}
 	}
@@ -186,8 +186,8 @@ func (b *builder) tasks(f told.Finding) []told.Finding {
 // directory is what the logs tell of processes.
 func (b *builder) directory(logs []*Log) *told.Directory {
 	d := told.NewDirectory()
-	for _, id := range slices.Sorted(maps.Keys(b.ranks)) {
-		r := b.ranks[id]
+	for _, id := range b.Shown() {
+		r := b.Rank(id)
 		d.Add(told.Process{Rank: id, PID: r.PID, Host: r.Host, GPU: r.GPU, Bus: b.bus[id]})
 	}
 	for _, l := range logs {

@@ -4,11 +4,11 @@
 package joblog
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -29,7 +29,7 @@ func (p *parser) joined(e *grammar.Event) {
 }
 
 // joins takes from NCCL's own lines who runs where, and who never got through a communicator's start.
-func (b *builder) joins(logs []*Log) []string {
+func (b *builder) joins(logs []*Log) {
 	byComm := map[string]map[int]Join{}
 	for _, l := range logs {
 		for _, j := range l.Joins {
@@ -46,25 +46,21 @@ func (b *builder) joins(logs []*Log) []string {
 			largest = c
 		}
 	}
-	if len(byComm) == 0 || size(byComm[largest]) < b.world {
-		return nil // Its ranks are not the job's.
+	if len(byComm) == 0 || size(byComm[largest]) < b.World {
+		return // Its ranks are not the job's.
 	}
-	b.world, b.stated = max(b.world, size(byComm[largest])), max(b.stated, size(byComm[largest]))
+	b.World, b.stated = max(b.World, size(byComm[largest])), max(b.stated, size(byComm[largest]))
 	for id, j := range byComm[largest] {
-		r := b.rank(id)
+		r := b.Rank(id)
 		r.Host, r.PID, r.GPU = j.Host, j.PID, j.GPU
 		b.bus[id] = j.Bus
 	}
-	var notes []string
 	for _, c := range slices.Sorted(maps.Keys(byComm)) {
 		if c == "" {
 			continue // Nothing tells its communicators apart.
 		}
-		if note := b.started(c, byComm[c], byComm[largest]); note != "" {
-			notes = append(notes, note)
-		}
+		b.started(c, byComm[c], byComm[largest])
 	}
-	return notes
 }
 
 func size(members map[int]Join) int {
@@ -76,7 +72,7 @@ func size(members map[int]Join) int {
 }
 
 // started reports a communicator whose start some members did not get through: the start is an operation of all.
-func (b *builder) started(hash string, members, world map[int]Join) string {
+func (b *builder) started(hash string, members, world map[int]Join) {
 	done := 0
 	for _, j := range members {
 		if j.Done {
@@ -85,7 +81,7 @@ func (b *builder) started(hash string, members, world map[int]Join) string {
 	}
 	n := size(members)
 	if done == n || n < 2 {
-		return ""
+		return
 	}
 	global := func(j Join) int {
 		for id, w := range world {
@@ -95,18 +91,14 @@ func (b *builder) started(hash string, members, world map[int]Join) string {
 		}
 		return -1
 	}
-	if b.room -= n; b.room < 0 {
-		b.outside++
-		return ""
+	if !b.fits(n) {
+		return
 	}
-	c := &rca.Comm{ID: rca.CommID("start of " + hash), Name: "communicator " + hash, Size: n, Members: make([]int, n)}
-	for i := range c.Members {
-		c.Members[i] = -1
-		if n == size(world) && !b.sparse() {
-			c.Members[i] = i
-		}
+	sparse := b.sparse()
+	c := b.Comm(rca.CommID("start of "+hash), "communicator "+hash, n)
+	if c.Members = gather.All(n); n != size(world) || sparse {
+		c.Members = slices.Repeat([]int{-1}, n)
 	}
-	inside := 0
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		j := members[id]
 		g := global(j)
@@ -114,14 +106,13 @@ func (b *builder) started(hash string, members, world map[int]Join) string {
 			continue
 		}
 		c.Members[id] = g
-		m := rca.Membership{Comm: c.ID, CommRank: id, Called: 1, Started: -1, Completed: 1, SinceCalled: -1, SinceCompleted: -1}
+		m := gather.Member(c.ID, id)
+		m.Called, m.Completed = 1, 1
 		if !j.Done {
-			inside++
 			m.Completed = 0
 			m.InFlight = []rca.Op{operation(&Op{Seq: 1, Type: "start", In: -1, Out: -1, Ran: -1})}
 		}
-		b.rank(g).Memberships = append(b.rank(g).Memberships, m)
+		b.Rank(g).Memberships = append(b.Rank(g).Memberships, m)
 	}
-	b.comms[c.ID] = c
-	return fmt.Sprintf("communicator %s of %d ranks: %d began to start it, %d got through", hash, n, len(members), done)
+	b.Note("communicator %s of %d ranks: %d began to start it, %d got through", hash, n, len(members), done)
 }

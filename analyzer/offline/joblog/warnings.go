@@ -51,8 +51,8 @@ func unlabelled(host string) string {
 
 // name says in which process it was.
 func (w *Warning) name(b *builder) string {
-	for id, r := range b.ranks {
-		if w.PID > 0 && r.PID == w.PID && r.Host == w.Host {
+	for _, id := range b.Shown() {
+		if r := b.Rank(id); w.PID > 0 && r.PID == w.PID && r.Host == w.Host {
 			return fmt.Sprintf("rank %d (%s, GPU %s)", id, w.Host, w.GPU)
 		}
 	}
@@ -80,7 +80,7 @@ func (b *builder) warned(logs []*Log) {
 			if n++; n > mostWarnings {
 				return
 			}
-			b.notes = append(b.notes, fmt.Sprintf("NCCL warned in %s: %s", w.name(b), w.Text))
+			b.Note("NCCL warned in %s: %s", w.name(b), w.Text)
 			f := told.New(grammar.Warning, "NCCL warned: "+w.Text)
 			f.Rank, f.Host, f.PID, f.GPU, f.Order = w.Rank, w.Host, w.PID, w.GPU, w.Order
 			b.found = append(b.found, f)
@@ -110,7 +110,7 @@ func (b *builder) lost(logs []*Log) {
 				what = "host " + loss.Host
 			}
 			if loss.Rank < 0 {
-				b.notes = append(b.notes, fmt.Sprintf("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why))
+				b.Note("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why)
 				f := told.New(grammar.WorkerDied, "was lost to Ray ("+loss.Why+")")
 				if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 && f.Host != "" {
 					f.Kind = grammar.HostLost
@@ -142,8 +142,8 @@ func (b *builder) closed(logs []*Log) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		var there []int
-		for id, r := range b.ranks {
-			if r.Host == host {
+		for _, id := range b.Shown() {
+			if b.Rank(id).Host == host {
 				there = append(there, id)
 			}
 		}
@@ -151,6 +151,6 @@ func (b *builder) closed(logs []*Log) {
 		if len(there) > 0 {
 			who = " (" + rankWord(there) + list(set(there)) + ")"
 		}
-		b.notes = append(b.notes, fmt.Sprintf("host %s%s closed its connections: %d messages say so; look at what ended there first", host, who, hosts[host]))
+		b.Note("host %s%s closed its connections: %d messages say so; look at what ended there first", host, who, hosts[host])
 	}
 }

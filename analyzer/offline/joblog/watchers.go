@@ -151,7 +151,7 @@ func (b *builder) watched(logs []*Log) {
 	at := map[int]Watch{}
 	for _, l := range logs {
 		for _, s := range l.Slower {
-			b.notes = append(b.notes, "straggler detection says: "+s)
+			b.Note("straggler detection says: %s", s)
 		}
 		for _, w := range l.Watches {
 			at[w.Rank] = w
@@ -163,7 +163,7 @@ func (b *builder) watched(logs []*Log) {
 	places := map[string][]int{}
 	late := true
 	for _, r := range slices.Sorted(maps.Keys(at)) {
-		b.rank(r)
+		b.Rank(r)
 		places[at[r].Where] = append(places[at[r].Where], r)
 		late = late && at[r].Late
 	}
@@ -180,7 +180,7 @@ func (b *builder) watched(logs []*Log) {
 	}
 	for _, place := range order[:min(len(order), mostWarnings)] {
 		ids := places[place]
-		b.notes = append(b.notes, fmt.Sprintf("the launcher saw last: %s in %s", rankWord(ids)+list(ids), place))
+		b.Note("the launcher saw last: %s in %s", rankWord(ids)+list(ids), place)
 	}
 	mute := places[noHeartbeat]
 	for _, r := range mute {
@@ -206,7 +206,7 @@ func (b *builder) watched(logs []*Log) {
 
 // says that something tells of operations, or of how processes ended.
 func (b *builder) says(logs []*Log) bool {
-	return len(b.known) > 0 || len(b.comms) > 0 || len(b.waiting) > 0 || len(b.facts) > 0 || slices.ContainsFunc(logs, func(l *Log) bool {
+	return len(b.known) > 0 || len(b.Comms()) > 0 || len(b.waiting) > 0 || len(b.Facts) > 0 || slices.ContainsFunc(logs, func(l *Log) bool {
 		return len(l.Ends) > 0 || len(l.Exceptions) > 0 || len(l.States) > 0
 	})
 }

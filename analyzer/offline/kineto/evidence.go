@@ -12,60 +12,48 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Evidence turns the traces of one job into a timeline. Operations that cannot be aligned between ranks are left out,
 // and notes say so: comparing what is not the same operation would accuse at random.
 func Evidence(traces []*Trace) (ev rca.Evidence, notes []string) {
-	b := builder{comms: map[rca.CommID]*rca.Comm{}, ops: map[rca.CommID]map[int][]numbered{}, streams: map[int64]map[int][]numbered{}}
-	ranks := map[int]*Trace{}
+	b := builder{
+		Job: gather.New(rca.SeesCompletion | rca.SeesKernels),
+		ops: map[rca.CommID]map[int][]numbered{}, streams: map[int64]map[int][]numbered{},
+	}
+	var read []*Trace
 	for _, t := range traces {
 		switch {
 		case t.Rank < 0:
-			ev.Missing = append(ev.Missing, rca.Missing{What: "file", Name: t.File, Why: "neither the trace nor its name says which rank it is of"})
+			b.Lacks("file", t.File, "neither the trace nor its name says which rank it is of")
 			continue
-		case ranks[t.Rank] != nil:
-			ev.Missing = append(ev.Missing, rca.Missing{What: "file", Name: t.File, Why: fmt.Sprintf("a second trace of rank %d", t.Rank)})
+		case b.Shows(t.Rank):
+			b.Lacks("file", t.File, "a second trace of rank %d", t.Rank)
 			continue
 		}
-		ranks[t.Rank] = t
-		b.world = max(b.world, t.Rank+1, t.World)
+		read = append(read, t)
+		b.World = max(b.World, t.World)
+		b.Rank(t.Rank).Host = t.Host
 		if t.CutOff {
-			notes = append(notes, t.File+" is cut off")
+			b.Note("%s is cut off", t.File)
 		}
 	}
-	for _, r := range slices.Sorted(maps.Keys(ranks)) {
-		b.trace(ranks[r])
-		ev.Ranks = append(ev.Ranks, rca.Rank{
-			ID: r, Host: ranks[r].Host, Caps: rca.SeesCompletion | rca.SeesKernels,
-			ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
-		})
+	slices.SortFunc(read, func(x, y *Trace) int { return cmp.Compare(x.Rank, y.Rank) })
+	for _, t := range read {
+		b.trace(t)
 	}
-	notes = append(notes, b.infer(b.world-len(ranks))...)
-	notes = append(notes, b.align()...)
-	notes = append(notes, b.dropUnaligned()...)
-	ev.Timeline = b.timeline
-	slices.SortStableFunc(ev.Timeline, func(x, y rca.Segment) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
-	})
-	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
-		ev.Comms = append(ev.Comms, *b.comms[id])
-	}
-	ev.WorldSize = b.world
-	for r := range b.world {
-		if ranks[r] == nil {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no trace"})
-		}
-	}
-	return ev, notes
+	b.infer(b.World - len(read))
+	b.align()
+	b.dropUnaligned()
+	b.Rest("no trace")
+	return b.Evidence(), b.Notes
 }
 
 type builder struct {
-	world    int
-	comms    map[rca.CommID]*rca.Comm
-	ops      map[rca.CommID]map[int][]numbered // By rank, in order.
-	timeline []rca.Segment
+	*gather.Job
+	ops map[rca.CommID]map[int][]numbered // By rank, in order.
 	// streams holds the operations that do not name their group, by the stream that they ran on.
 	streams map[int64]map[int][]numbered
 	unnamed int
@@ -95,10 +83,9 @@ func (b *builder) trace(t *Trace) {
 		b.ops[id][t.Rank] = append(b.ops[id][t.Rank], numbered{op, t.step(op.Start)})
 	}
 	for _, s := range t.Busy {
-		b.timeline = append(b.timeline, rca.Segment{
-			Rank: t.Rank, Kind: rca.SegmentCompute, Iteration: t.step(s.Start), Number: -1, Seq: -1, Func: "kernels", Peer: -1, Bytes: -1,
-			Start: s.Start, End: s.End, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1, SlowestChannel: -1, SlowestPeer: -1,
-		})
+		work := gather.Segment(t.Rank, rca.SegmentCompute, "kernels", s.Start, s.End)
+		work.Iteration = t.step(s.Start)
+		b.Timeline = append(b.Timeline, work)
 	}
 }
 
@@ -121,10 +108,7 @@ func (b *builder) comm(t *Trace, op *Op) (rca.CommID, bool) {
 		members = nil
 	}
 	if len(members) == 0 && op.GroupSize > 0 && op.GroupSize == t.World {
-		members = make([]int, t.World)
-		for i := range members {
-			members[i] = i
-		}
+		members = gather.All(t.World)
 	}
 	if op.Group == "" && len(members) == 0 {
 		return "", false
@@ -137,14 +121,14 @@ func (b *builder) comm(t *Trace, op *Op) (rca.CommID, bool) {
 		}
 		id = rca.CommID(fmt.Sprintf("%s/%d/%08x", op.Group, len(members), h.Sum32()))
 	}
-	if b.comms[id] == nil {
+	if b.Knows(id) == nil {
 		name := cmp.Or(op.GroupDesc, op.Group, "group")
 		if op.GroupDesc != "" && op.Group != "" {
 			name += fmt.Sprintf(" %q", op.Group)
 		}
-		b.comms[id] = &rca.Comm{ID: id, Name: name, Size: max(op.GroupSize, len(members)), Members: members}
-		for _, m := range members {
-			b.world = max(b.world, m+1)
+		b.Comm(id, name, max(op.GroupSize, len(members))).Members = members
+		if len(members) > 0 {
+			b.World = max(b.World, slices.Max(members)+1)
 		}
 	}
 	return id, true
@@ -152,8 +136,7 @@ func (b *builder) comm(t *Trace, op *Op) (rca.CommID, bool) {
 
 // align numbers the operations of every group so that equal numbers are one operation on all ranks, and drops groups
 // for which that cannot be.
-func (b *builder) align() []string {
-	var notes []string
+func (b *builder) align() {
 	for _, id := range slices.Sorted(maps.Keys(b.ops)) {
 		byRank := b.ops[id]
 		switch {
@@ -167,43 +150,38 @@ func (b *builder) align() []string {
 		case sameCounts(byRank):
 			b.emit(id, func(i int, _ numbered, _ map[int]int64) int64 { return int64(i) })
 		default:
-			notes = append(notes, fmt.Sprintf("%s: its ranks show different numbers of operations and no sequence numbers: not aligned, left out", b.comms[id].Name))
+			b.Note("%s: its ranks show different numbers of operations and no sequence numbers: not aligned, left out", b.Knows(id).Name)
 		}
 	}
-	return notes
 }
 
 // dropUnaligned leaves out ranks that show no operation that others show too: nothing says that they do the same work.
-func (b *builder) dropUnaligned() []string {
+func (b *builder) dropUnaligned() {
 	aligned, shown := map[int]bool{}, map[int]bool{}
-	for i := range b.timeline {
-		s := &b.timeline[i]
+	for i := range b.Timeline {
+		s := &b.Timeline[i]
 		shown[s.Rank] = true
 		aligned[s.Rank] = aligned[s.Rank] || s.Kind == rca.SegmentOp
 	}
-	b.timeline = slices.DeleteFunc(b.timeline, func(s rca.Segment) bool { return !aligned[s.Rank] })
+	b.Timeline = slices.DeleteFunc(b.Timeline, func(s rca.Segment) bool { return !aligned[s.Rank] })
 	var out []int
 	for _, r := range slices.Sorted(maps.Keys(shown)) {
 		if !aligned[r] {
 			out = append(out, r)
 		}
 	}
-	if len(out) == 0 {
-		return nil
+	if len(out) > 0 {
+		b.Note("%s: no operation can be aligned with another rank's, so computation is not compared either", shortList(out))
 	}
-	return []string{fmt.Sprintf("%s: no operation can be aligned with another rank's, so computation is not compared either", shortList(out))}
 }
 
 func (b *builder) emit(id rca.CommID, seq func(i int, n numbered, next map[int]int64) int64) {
 	for _, r := range slices.Sorted(maps.Keys(b.ops[id])) {
 		next := map[int]int64{}
 		for i, n := range b.ops[id][r] {
-			s := rca.Segment{
-				Rank: r, Kind: rca.SegmentOp, Iteration: n.step, Comm: id, Number: -1, Seq: seq(i, n, next), Func: n.op.Func, Peer: -1,
-				Bytes: n.op.Bytes, Start: n.op.Start, End: n.op.End, Entered: n.op.Start, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
-				SlowestChannel: -1, SlowestPeer: -1,
-			}
-			b.timeline = append(b.timeline, s)
+			s := gather.Segment(r, rca.SegmentOp, n.op.Func, n.op.Start, n.op.End)
+			s.Iteration, s.Comm, s.Seq, s.Bytes, s.Entered = n.step, id, seq(i, n, next), n.op.Bytes, n.op.Start
+			b.Timeline = append(b.Timeline, s)
 		}
 	}
 }

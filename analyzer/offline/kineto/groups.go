@@ -24,11 +24,7 @@ const (
 // infer finds the groups of operations that do not name theirs (profilers before PyTorch 2.2): ranks that show the same
 // operations on a stream and always leave them together are one group. Constant differences are clocks.
 // unseen ranks may be members too.
-func (b *builder) infer(unseen int) []string {
-	if b.unnamed == 0 {
-		return nil
-	}
-	var notes []string
+func (b *builder) infer(unseen int) {
 	left, groups := 0, 0
 	for _, stream := range slices.Sorted(maps.Keys(b.streams)) {
 		byRank := b.streams[stream]
@@ -48,7 +44,7 @@ func (b *builder) infer(unseen int) []string {
 			}
 			groups++
 			id := rca.CommID(fmt.Sprintf("stream %d of %s", stream, shortList(members)))
-			b.comms[id] = &rca.Comm{ID: id, Name: string(id), Size: len(members) + unseen, Members: members}
+			b.Comm(id, string(id), len(members)+unseen).Members = members
 			b.ops[id] = map[int][]numbered{}
 			for _, r := range members {
 				b.ops[id][r] = byRank[r]
@@ -56,13 +52,11 @@ func (b *builder) infer(unseen int) []string {
 		}
 	}
 	if groups > 0 {
-		notes = append(notes, fmt.Sprintf("operations do not say which group they are of (older profilers): %s inferred from who leaves together", count(groups, "group")))
+		b.Note("operations do not say which group they are of (older profilers): %s inferred from who leaves together", count(groups, "group"))
 	}
 	if left > 0 {
-		notes = append(notes, fmt.Sprintf("%s no group (older profilers), and no other rank's leave together with them: left out",
-			verb(left, "operation names", "operations name")))
+		b.Note("%s no group (older profilers), and no other rank's leave together with them: left out", verb(left, "operation names", "operations name"))
 	}
-	return notes
 }
 
 // together says whether two ranks show the same operations and leave them in an order that hardly varies.

@@ -5,62 +5,63 @@ package optable
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Evidence turns the tables of one job into a timeline. notes say what was inferred.
 func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
+	j := gather.New(rca.SeesCompletion)
 	var rows []Row
 	for i, t := range tables {
 		fresh := t.Rows
 		if i > 0 {
 			if fresh = unknownRows(rows, t.Rows); len(fresh) < len(t.Rows) {
-				notes = append(notes, fmt.Sprintf("%s: %d of %d rows are in the other tables too and count once", t.File, len(t.Rows)-len(fresh), len(t.Rows)))
+				j.Note("%s: %d of %d rows are in the other tables too and count once", t.File, len(t.Rows)-len(fresh), len(t.Rows))
 			}
 		}
 		rows = append(rows, fresh...)
 		if t.Skipped > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d rows lack a rank, an operation or times and were left out", t.File, t.Skipped))
+			j.Note("%s: %d rows lack a rank, an operation or times and were left out", t.File, t.Skipped)
 		}
 		if t.Numbered {
-			notes = append(notes, t.File+": it has no rank numbers; ranks are counted by stage, data-parallel and tensor-parallel rank")
+			j.Note("%s: it has no rank numbers; ranks are counted by stage, data-parallel and tensor-parallel rank", t.File)
 		}
 	}
 	b := newJob(rows)
 	if b.unroll() {
-		notes = append(notes, "times are relative to the step: steps were laid one after another")
+		j.Note("times are relative to the step: steps were laid one after another")
 	}
 	b.number()
 	grouped := b.groups()
 	if b.withoutWaiting() && b.addWaiting() {
-		notes = append(notes, "communication is recorded without the waiting before it: what a rank idles before it is taken as that")
+		j.Note("communication is recorded without the waiting before it: what a rank idles before it is taken as that")
 		b.comm, b.members = make([]rca.CommID, len(b.rows)), map[rca.CommID][]int{}
 		grouped = b.groups()
 	}
-	notes = append(notes, grouped...)
+	j.Notes = append(j.Notes, grouped...)
 	stride := b.stride()
-	ev.WorldSize = (b.world + stride - 1) / stride
 	if stride > 1 {
-		notes = append(notes, fmt.Sprintf("only every rank divisible by %d is in the table, as if one of each tensor-parallel group were: the others are not taken as missing", stride))
+		j.Note("only every rank divisible by %d is in the table, as if one of each tensor-parallel group were: the others are not taken as missing", stride)
 	}
-	for _, r := range slices.Sorted(maps.Keys(b.place)) {
-		ev.Ranks = append(ev.Ranks, rca.Rank{
-			ID: r, Caps: rca.SeesCompletion, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
-		})
+	for r := range b.place {
+		j.Rank(r)
 	}
-	ev.Timeline = b.segments()
-	ev.Comms = b.comms()
+	for id, members := range b.members {
+		j.Comm(id, string(id), len(members)).Members = members
+	}
+	j.Timeline = b.segments()
 	for r := 0; r < b.world; r += stride {
-		if _, ok := b.place[r]; !ok {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no row in the op table"})
+		if !j.Shows(r) {
+			j.Silent(r, "no row in the op table")
 		}
 	}
-	return ev, notes
+	j.World = (b.world + stride - 1) / stride
+	return j.Evidence(), j.Notes
 }
 
 // stride is the distance of the rank numbers that a table with coordinates holds: one process often stands for those
@@ -232,20 +233,10 @@ func (b *job) segments() []rca.Segment {
 	out := make([]rca.Segment, 0, len(b.rows))
 	for i := range b.rows {
 		r := &b.rows[i]
-		s := rca.Segment{
-			Rank: r.Rank, Kind: b.kind[i], Iteration: r.Step, Comm: b.comm[i], Number: -1, Seq: b.seq[i], Func: r.Op,
-			Peer: b.peer[i], Bytes: r.Bytes, Start: r.Start, End: r.End, SlowestChannel: -1, SlowestPeer: -1,
-			Stage: r.Stage, DataRank: r.DP, Layer: r.Chunk, Microbatch: r.Microbatch,
-		}
+		s := gather.Segment(r.Rank, b.kind[i], r.Op, r.Start, r.End)
+		s.Iteration, s.Comm, s.Seq, s.Peer, s.Bytes = r.Step, b.comm[i], b.seq[i], b.peer[i], r.Bytes
+		s.Stage, s.DataRank, s.Layer, s.Microbatch = r.Stage, r.DP, r.Chunk, r.Microbatch
 		out = append(out, s)
-	}
-	return out
-}
-
-func (b *job) comms() []rca.Comm {
-	var out []rca.Comm
-	for _, id := range slices.Sorted(maps.Keys(b.members)) {
-		out = append(out, rca.Comm{ID: id, Name: string(id), Size: len(b.members[id]), Members: b.members[id]})
 	}
 	return out
 }

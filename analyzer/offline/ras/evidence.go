@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -23,7 +24,7 @@ func Evidence(reports []*Report) (ev rca.Evidence, notes []string, global bool) 
 	slices.SortStableFunc(reports, func(a, b *Report) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.File, b.File))
 	})
-	b := builder{ranks: map[int]*rca.Rank{}, byPlace: map[Process]int{}}
+	b := builder{Job: gather.New(0), byPlace: map[Process]int{}}
 	latest, history := fold(reports)
 	b.number(latest, reports)
 	for _, c := range latest {
@@ -33,13 +34,10 @@ func Evidence(reports []*Report) (ev rca.Evidence, notes []string, global bool) 
 	for _, r := range reports {
 		b.join(r)
 		b.events(r)
-		notes = append(notes, statements(r)...)
+		b.statements(r)
 	}
-	for _, id := range slices.Sorted(maps.Keys(b.ranks)) {
-		b.ev.Ranks = append(b.ev.Ranks, *b.ranks[id])
-	}
-	b.ev.WorldSize = b.world
-	return b.ev, notes, b.global
+	b.World = b.world
+	return b.Evidence(), b.Notes, b.global
 }
 
 // seen is a communicator at an earlier moment.
@@ -65,8 +63,7 @@ func fold(reports []*Report) (latest []*Comm, history map[string][]seen) {
 }
 
 type builder struct {
-	ev      rca.Evidence
-	ranks   map[int]*rca.Rank
+	*gather.Job
 	byPlace map[Process]int
 	base    map[string]int // First rank number of a communicator whose ranks have no other.
 	world   int
@@ -114,31 +111,26 @@ func (b *builder) id(c *Comm, r *Rank) int {
 
 func (b *builder) communicator(c *Comm, history []seen) {
 	id := rca.CommID(fmt.Sprintf("%s/%d", c.Hash, c.Size))
-	members := make([]int, c.Size)
-	for i := range members {
-		members[i] = -1
-	}
+	to := b.Comm(id, c.Hash, c.Size)
+	to.Members = slices.Repeat([]int{-1}, c.Size)
 	for _, n := range slices.Sorted(maps.Keys(c.Ranks)) {
 		r := c.Ranks[n]
 		global := b.id(c, r)
-		if n < len(members) {
-			members[n] = global
+		if n < c.Size {
+			to.Members[n] = global
 		}
-		to := b.rank(global, r.Place)
+		rank := b.rank(global, r.Place)
 		b.facts(global, c, r)
 		if r.Missing {
-			b.ev.Missing = append(b.ev.Missing, rca.Missing{
-				What: "rank", Name: fmt.Sprint(global), Ranks: []int{global}, Why: missingWhy(c, r),
-			})
+			b.Silent(global, "%s", missingWhy(c, r))
 			if r.Dead {
-				to.State = rca.ProcessGone
+				rank.State = rca.ProcessGone
 			}
 			continue
 		}
-		to.Caps |= rca.SeesCalls
-		to.Memberships = append(to.Memberships, membership(id, c, r, history))
+		rank.Caps |= rca.SeesCalls
+		rank.Memberships = append(rank.Memberships, membership(id, c, r, history))
 	}
-	b.ev.Comms = append(b.ev.Comms, rca.Comm{ID: id, Name: c.Hash, Size: c.Size, Members: members})
 }
 
 func missingWhy(c *Comm, r *Rank) string {
@@ -158,9 +150,7 @@ func missingWhy(c *Comm, r *Rank) string {
 // membership gives a rank's launch counts. In a text report only differing functions have counts: their sum still
 // orders the ranks.
 func membership(id rca.CommID, c *Comm, r *Rank, history []seen) rca.Membership {
-	m := rca.Membership{
-		Comm: id, CommRank: r.Rank, Called: -1, Started: -1, Completed: -1, SinceCalled: -1, SinceCompleted: -1,
-	}
+	m := gather.Member(id, r.Rank)
 	complete := len(r.Launched) > 0
 	for _, f := range c.Functions {
 		_, ok := r.Launched[f]
@@ -197,11 +187,7 @@ func sum(counts map[string]int64) int64 {
 }
 
 func (b *builder) rank(id int, p Process) *rca.Rank {
-	r := b.ranks[id]
-	if r == nil {
-		r = &rca.Rank{ID: id, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1}
-		b.ranks[id] = r
-	}
+	r := b.Rank(id)
 	if p.PID > 0 {
 		r.Host, r.PID, r.GPU = p.Host, p.PID, p.GPU
 	}
@@ -210,10 +196,7 @@ func (b *builder) rank(id int, p Process) *rca.Rank {
 
 func (b *builder) facts(id int, c *Comm, r *Rank) {
 	add := func(kind, text string) {
-		b.ev.Facts = append(b.ev.Facts, rca.Fact{
-			Host: r.Place.Host, Rank: id, Component: "process", Kind: kind,
-			Text: fmt.Sprintf("RAS: rank %d of communicator %s %s", r.Rank, c.Hash, text),
-		})
+		b.Process(id, r.Place.Host, kind, "RAS: rank %d of communicator %s %s", r.Rank, c.Hash, text)
 	}
 	if r.Dead {
 		add("ras_dead", "is considered dead")
@@ -264,17 +247,14 @@ func (b *builder) join(r *Report) {
 // unsettled adds that counts differ where it is not known whose.
 func (b *builder) unsettled(c *Comm) {
 	for _, f := range c.Unsettled {
-		b.ev.Facts = append(b.ev.Facts, rca.Fact{
-			Rank: -1, Component: "process", Kind: "ras_unsettled",
-			Text: fmt.Sprintf("RAS: ranks of communicator %s have launched different numbers of %s, and the report does not say which", c.Hash, f),
-		})
+		b.Process(-1, "", "ras_unsettled", "RAS: ranks of communicator %s have launched different numbers of %s, and the report does not say which", c.Hash, f)
 	}
 }
 
 // events adds what was said of processes; the last word about one holds.
 func (b *builder) events(r *Report) {
 	if r.AllOK {
-		b.ev.Facts = append(b.ev.Facts, rca.Fact{Rank: -1, Component: "process", Kind: "ras_all_alike", Text: "RAS: all communicators launched alike"})
+		b.Process(-1, "", "ras_all_alike", "RAS: all communicators launched alike")
 	}
 	for _, e := range r.Events {
 		id, ok := b.byPlace[e.Process]
@@ -289,14 +269,9 @@ func (b *builder) events(r *Report) {
 		kind := map[string]string{
 			"dead": "ras_dead", "missing": "ras_unresponsive", "unresponsive": "ras_unresponsive", "recovered": "ras_recovered",
 		}[e.Kind]
-		b.ev.Facts = append(b.ev.Facts, rca.Fact{
-			Host: e.Host, Rank: id, Component: "process", Kind: kind,
-			Text: fmt.Sprintf("RAS: process %d on %s (GPU %s) %s", e.PID, e.Host, e.GPU, e.Kind),
-		})
+		b.Process(id, e.Host, kind, "RAS: process %d on %s (GPU %s) %s", e.PID, e.Host, e.GPU, e.Kind)
 		if id < 0 {
-			b.ev.Missing = append(b.ev.Missing, rca.Missing{
-				What: "process", Name: fmt.Sprintf("%d on %s, GPU %s", e.PID, e.Host, e.GPU), Why: "RAS: " + e.Kind,
-			})
+			b.Lacks("process", fmt.Sprintf("%d on %s, GPU %s", e.PID, e.Host, e.GPU), "RAS: %s", e.Kind)
 		} else if e.Kind == "dead" {
 			b.rank(id, e.Process).State = rca.ProcessGone
 		}
@@ -304,10 +279,9 @@ func (b *builder) events(r *Report) {
 }
 
 // statements says what a report holds beyond counts.
-func statements(r *Report) []string {
-	var out []string
+func (b *builder) statements(r *Report) {
 	if r.Timeouts > 0 {
-		out = append(out, fmt.Sprintf("%s: %d communication timeouts while collecting: some process answers late or not at all", r.File, r.Timeouts))
+		b.Note("%s: %d communication timeouts while collecting: some process answers late or not at all", r.File, r.Timeouts)
 	}
 	for _, c := range r.Comms {
 		ahead := 0
@@ -317,11 +291,10 @@ func statements(r *Report) []string {
 			}
 		}
 		if ahead > 1 {
-			out = append(out, fmt.Sprintf("%s: communicator %s: the report does not say which ranks have which count", r.File, c.Hash))
+			b.Note("%s: communicator %s: the report does not say which ranks have which count", r.File, c.Hash)
 		}
 	}
 	if r.AllOK {
-		out = append(out, r.File+": all communicators launched alike; RAS does not see whether launched operations complete")
+		b.Note("%s: all communicators launched alike; RAS does not see whether launched operations complete", r.File)
 	}
-	return out
 }

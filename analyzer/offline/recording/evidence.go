@@ -5,12 +5,12 @@ package recording
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -20,30 +20,30 @@ import (
 // made.
 func Evidence(nodes []*Node) (ev rca.Evidence, notes []string, frozen bool) {
 	job, others := mainJob(nodes)
-	if others > 0 {
-		notes = append(notes, fmt.Sprintf("%d processes of other jobs than %s were left out", others, job))
-	}
-	a := assembly{ev: rca.Evidence{JobID: job}, ranks: map[int]chosen{}, comms: map[rca.CommID]*rca.Comm{}}
+	a := assembly{Job: gather.New(0), ranks: map[int]chosen{}}
+	a.Count(others, "processes of other jobs than %s were left out", job)
 	for _, n := range nodes {
 		frozen = frozen || n.Frozen
 		a.node(n, job)
 		if n.Lost > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d records were overwritten before they were recorded", n.File, n.Lost))
+			a.Note("%s: %d records were overwritten before they were recorded", n.File, n.Lost)
 		}
 		if n.CutOff {
-			notes = append(notes, n.File+": the recording is cut off")
+			a.Note("%s: the recording is cut off", n.File)
 		}
 	}
 	frozen = a.alignClocks() || frozen
 	if a.afterTheEnd() {
-		notes = append(notes, "most processes are gone: that they ended is taken as the job's end, not as the cause")
+		a.Note("most processes are gone: that they ended is taken as the job's end, not as the cause")
 		frozen = true
 	}
 	a.finish(nodes)
-	if a.overAndDone() {
-		notes = append(notes, "the job had ended in an orderly way when this was recorded: what it did before is judged")
+	ev = a.Evidence()
+	ev.JobID = job
+	if overAndDone(&ev) {
+		a.Note("the job had ended in an orderly way when this was recorded: what it did before is judged")
 	}
-	return a.ev, notes, frozen
+	return ev, a.Notes, frozen
 }
 
 // mainJob is the job of most processes.
@@ -65,9 +65,8 @@ func mainJob(nodes []*Node) (job string, others int) {
 }
 
 type assembly struct {
-	ev    rca.Evidence
+	*gather.Job
 	ranks map[int]chosen
-	comms map[rca.CommID]*rca.Comm
 }
 
 // chosen is the process that stands for a rank: the latest, where there are files of several.
@@ -84,22 +83,22 @@ func (a *assembly) node(n *Node, job string) {
 			continue
 		}
 		if p.Rank < 0 {
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: p.File, Why: "its trace file does not tell its rank"})
+			a.Lacks("rank", p.File, "its trace file does not tell its rank")
 			continue
 		}
 		if evidence.Untold(p) {
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: strconv.Itoa(int(p.Rank)), Why: evidence.WhyUntold})
+			a.Lacks("rank", strconv.Itoa(int(p.Rank)), evidence.WhyUntold)
 			continue
 		}
-		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Rank)+1, min(int(p.Identity.WorldSize), 1<<20))
+		a.World = max(a.World, int(p.Rank)+1, min(int(p.Identity.WorldSize), 1<<20))
 		if old, ok := a.ranks[int(p.Rank)]; !ok || old.process.Identity.CreatedRealNS < p.Identity.CreatedRealNS ||
 			(old.process.File == p.File && old.nowNS < n.NowNS) {
 			a.ranks[int(p.Rank)] = chosen{p, n, n.NowNS}
 		}
 	}
-	a.ev.Facts = append(a.ev.Facts, evidence.Facts(n.Facts, n.Host)...)
+	a.Facts = append(a.Facts, evidence.Facts(n.Facts, n.Host)...)
 	for _, u := range n.Unread {
-		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "file", Name: u.File, Why: u.Error})
+		a.Lacks("file", u.File, "%s", u.Error)
 	}
 }
 
@@ -149,21 +148,21 @@ func (a *assembly) afterTheEnd() bool {
 
 // overAndDone forgets that processes exited in an orderly way where all did and nothing was under way: the recording is
 // then of the job's work, and its end is no finding.
-func (a *assembly) overAndDone() bool {
-	if len(a.ev.Timeline) == 0 {
+func overAndDone(ev *rca.Evidence) bool {
+	if len(ev.Timeline) == 0 {
 		return false
 	}
 	exited := false
-	for i := range a.ev.Ranks {
-		r := &a.ev.Ranks[i]
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
 		exited = exited || r.State == rca.ProcessExited
 		if r.State != rca.ProcessExited && r.State != rca.ProcessUnknown ||
 			slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
 			return false
 		}
 	}
-	for i := range a.ev.Ranks {
-		a.ev.Ranks[i].State = rca.ProcessUnknown
+	for i := range ev.Ranks {
+		ev.Ranks[i].State = rca.ProcessUnknown
 	}
 	return exited
 }
@@ -172,21 +171,13 @@ func (a *assembly) finish(nodes []*Node) {
 	fileRank := map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(a.ranks)) {
 		c := a.ranks[id]
-		r := evidence.Rank(c.process, c.nowNS)
-		a.ev.Ranks = append(a.ev.Ranks, r)
+		*a.Rank(id) = evidence.Rank(c.process, c.nowNS)
 		fileRank[c.node.Host+"/"+c.process.File] = id
 		for i := range c.process.Comms {
 			a.comm(&c.process.Comms[i], id)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
-		a.ev.Comms = append(a.ev.Comms, *a.comms[id])
-	}
-	for r := range a.ev.WorldSize {
-		if _, ok := a.ranks[r]; !ok {
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no recording"})
-		}
-	}
+	a.Rest("no recording")
 	a.timeline(nodes, fileRank)
 }
 
@@ -195,16 +186,7 @@ func (a *assembly) comm(c *trace.Comm, rank int) {
 	if c.NRanks <= 0 || c.NRanks > largest || c.Rank < 0 || c.Rank >= c.NRanks {
 		return
 	}
-	id := evidence.CommID(c.Key())
-	known := a.comms[id]
-	if known == nil {
-		known = &rca.Comm{ID: id, Name: cmp.Or(c.Name, c.ID.String()), Size: int(c.NRanks)}
-		a.comms[id] = known
-	}
-	for len(known.Members) <= int(c.Rank) {
-		known.Members = append(known.Members, -1)
-	}
-	known.Members[c.Rank] = rank
+	gather.Place(a.Comm(evidence.CommID(c.Key()), cmp.Or(c.Name, c.ID.String()), int(c.NRanks)), int(c.Rank), rank)
 }
 
 func (a *assembly) timeline(nodes []*Node, fileRank map[string]int) {
@@ -226,13 +208,10 @@ func (a *assembly) timeline(nodes []*Node, fileRank map[string]int) {
 			if !ok {
 				continue
 			}
-			if comm := a.comms[s.Comm]; comm != nil && c.Flags&trace.OpP2P != 0 && c.Peer >= 0 && int(c.Peer) < len(comm.Members) {
+			if comm := a.Knows(s.Comm); comm != nil && c.Flags&trace.OpP2P != 0 && c.Peer >= 0 && int(c.Peer) < len(comm.Members) {
 				s.Peer = comm.Members[c.Peer]
 			}
-			a.ev.Timeline = append(a.ev.Timeline, s)
+			a.Timeline = append(a.Timeline, s)
 		}
 	}
-	slices.SortStableFunc(a.ev.Timeline, func(x, y rca.Segment) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
-	})
 }

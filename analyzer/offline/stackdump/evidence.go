@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -28,7 +29,7 @@ type Known struct {
 // Evidence gives each process's stack to its rank. global is false where nothing tells any rank: the processes are then
 // numbered, and known by their process numbers.
 func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string, global bool) {
-	b := builder{known: known, ranks: map[int]*Process{}}
+	b := builder{Job: gather.New(0), known: known, ranks: map[int]*Process{}}
 	own := b.families(processes)
 	b.locals(own)
 	b.titles(own)
@@ -42,7 +43,7 @@ func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string
 		case rank < 0:
 			b.nameless = append(b.nameless, p)
 		case b.ranks[rank] != nil:
-			b.notes = append(b.notes, fmt.Sprintf("%s: another stack of rank %d, left out", p.File, rank))
+			b.Note("%s: another stack of rank %d, left out", p.File, rank)
 		default:
 			b.ranks[rank] = p
 		}
@@ -53,7 +54,7 @@ func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string
 	}
 	for i, p := range b.nameless {
 		if global {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "file", Name: p.File, Why: fmt.Sprintf("nothing says whose stack %s is", name(p))})
+			b.Lacks("file", p.File, "nothing says whose stack %s is", name(p))
 			continue
 		}
 		b.ranks[i] = p
@@ -63,16 +64,12 @@ func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string
 		if !global {
 			r.Name = name(b.ranks[id])
 		}
-		ev.Ranks = append(ev.Ranks, r)
-		ev.WorldSize = max(ev.WorldSize, id+1, b.ranks[id].World)
+		b.World = max(b.World, b.ranks[id].World)
 	}
-	for id := range ev.WorldSize {
-		if global && b.ranks[id] == nil && starts(own) {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "no stack of it was given"})
-		}
+	if global && starts(own) {
+		b.Rest("no stack of it was given")
 	}
-	ev.Facts = b.facts
-	return ev, b.notes, global
+	return b.Evidence(), b.Notes, global
 }
 
 func name(p *Process) string {
@@ -83,14 +80,13 @@ func name(p *Process) string {
 }
 
 type builder struct {
+	*gather.Job
 	known    Known
 	ranks    map[int]*Process
 	nameless []*Process
 	workers  map[*Process][]*Process
 	local    map[*Process]int // Ranks on their host, where no two are alike.
 	inFile   map[string]int   // Processes in each file.
-	facts    []rca.Fact
-	notes    []string
 }
 
 // families tells the job's ranks from the processes that they started: what those do, their ranks wait for.
@@ -262,18 +258,17 @@ func (b *builder) inOrder() bool {
 	for i, p := range all {
 		b.ranks[i] = p
 	}
-	b.notes = append(b.notes, "ranks were given to processes in the order of their numbers, as launchers start them")
+	b.Note("ranks were given to processes in the order of their numbers, as launchers start them")
 	return true
 }
 
-func (b *builder) rank(id int, p *Process) rca.Rank {
+func (b *builder) rank(id int, p *Process) *rca.Rank {
 	stack := b.telling(p)
-	r := rca.Rank{ID: id, PID: p.PID, Stack: stack, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1}
+	r := b.Rank(id)
+	r.PID, r.Stack = p.PID, stack
 	for i := range p.Threads {
 		if t := &p.Threads[i]; t.GIL && len(t.Stack) > 0 && !slices.Equal(t.Stack, stack) {
-			b.facts = append(b.facts, rca.Fact{
-				Rank: id, Component: "process", Kind: "gil_held", Text: fmt.Sprintf("rank %d: thread %s holds the interpreter lock in %s", id, cmp.Or(t.Name, t.ID), t.Stack[len(t.Stack)-1]),
-			})
+			b.Process(id, "", "gil_held", "rank %d: thread %s holds the interpreter lock in %s", id, cmp.Or(t.Name, t.ID), t.Stack[len(t.Stack)-1])
 		}
 	}
 	return r
