@@ -34,9 +34,7 @@ const (
 	Lost       Kind = "lost"       // Ray lost a worker or a host.
 	Watched    Kind = "watched"    // A launcher's watch over a rank.
 	Slower     Kind = "slower"
-	ClosedBy   Kind = "closed_by" // Which host closed a connection.
-	Warned     Kind = "warned"    // NCCL's warnings.
-	Ending     Kind = "ending"    // The launcher ends a process because of another.
+	Ending     Kind = "ending" // The launcher ends a process because of another.
 )
 
 // Kinds that say something by themselves; package told has what follows from each.
@@ -86,7 +84,7 @@ const (
 	Connect         Kind = "connect"
 	ForeignClient   Kind = "foreign_client"
 	NetworkError    Kind = "network_error"
-	LocalClosed     Kind = "local_closed"
+	ClosedFirst     Kind = "closed_first"
 	Disagree        Kind = "disagree" // Messages without numbers show different operations.
 	Elsewhere       Kind = "elsewhere"
 	Apart           Kind = "apart" // Ranks time out at different numbers, in groups that nobody names.

@@ -112,7 +112,7 @@ var endRows = []Row{
 		Test:    "[RankMonServer4711@node-1:3] Section 'step' has been open for 60s",
 	},
 	{
-		Kind: Slower, Prints: "NVRx straggler detection", Source: "github.com/NVIDIA/nvidia-resiliency-ext src/nvidia_resiliency_ext/straggler",
+		Kind: Slower, Prints: "NVRx straggler detection", Says: "is slower than the others, as NVRx measures (${what})", Source: "github.com/NVIDIA/nvidia-resiliency-ext src/nvidia_resiliency_ext/straggler",
 		Anchors: []string{"STRAGGLER DETECTION WARNING: "},
 		Pattern: re(`STRAGGLER DETECTION WARNING: (?P<what>[^.\n]+)\. Affected ranks: (?P<who>[^\n]+)`),
 		Test:    "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [rank=3]",

@@ -23,13 +23,13 @@ var startRows = []Row{
 		Test:    "gpu-a:50:60 [4] NCCL INFO AllReduce: opCount 2a sendbuff 0x7f recvbuff 0x7e count 5 datatype 7 op 0 root 0 comm 0x50 [nranks=8] stream 0x5",
 	},
 	{
-		Kind: Warned, Prints: ofNCCL, Source: atNCCL, Anchors: []string{"NCCL WARN "},
-		Pattern: re(`(?:` + ncclHead + `(?:\S+ )?|\[(?P<rank>\d+)/\d+\]\S* ?(?:\[[^\]\n]*\] ?)*\[(?P<node>[\w.-]+):(?:pid=)?(?P<id>\d+)\][^\n]*? |(?P<shipper>[\w.-]+) >> (?:\[[^\]\n]*\] ?)?:(?P<id2>\d+):\d+ \[(?P<dev>\d+)\] [^\n]*?)?NCCL WARN (?P<what>[^\r\n]+)`),
+		Kind: Warning, Prints: ofNCCL, Source: atNCCL, Anchors: []string{"NCCL WARN "}, Says: "NCCL warned: ${what}",
+		Pattern: re(`(?:` + ncclHead + `(?:\S+ )?|\[(?P<rank>\d+)/\d+\]\S* ?(?:\[[^\]\n]*\] ?)*\[(?P<host2>[\w.-]+):(?:pid=)?(?P<id3>\d+)\][^\n]*? |(?P<shipper>[\w.-]+) >> (?:\[[^\]\n]*\] ?)?:(?P<id2>\d+):\d+ \[(?P<dev>\d+)\] [^\n]*?)?NCCL WARN (?P<what>[^\r\n]+)`),
 		Test:    "[0604/1024][2026-01-01 10:00:00,422] [misc/socket.cc:586] [gpu-a:pid=77] NCCL WARN socketPollConnect poll() returned 1, no POLLOUT events",
 	},
 	{
-		Kind: ClosedBy, Prints: ofNCCL, Source: atNCCL, Anchors: []string{"onnection closed by"},
-		Pattern: re(`[Cc]onnection closed by (?:remote )?peer (?P<peer>[\w.:-]+?)<\d+>`),
+		Kind: ClosedFirst, Prints: ofNCCL, Source: atNCCL, Anchors: []string{"onnection closed by"}, Says: "closed its connections",
+		Pattern: re(`[Cc]onnection closed by (?:remote )?peer (?P<host>[\w.:-]+?)<\d+>`),
 		Test:    "socketProgress: Connection closed by remote peer node-3<41234>",
 	},
 	{
@@ -45,7 +45,7 @@ var startRows = []Row{
 		Test:    "gpu-a:166:1226 [0] misc/socket.cc:484 NCCL WARN socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9",
 	},
 	{
-		Kind: LocalClosed, Prints: ofNCCL + ", 2.18 and newer", Source: "github.com/NVIDIA/nccl src/proxy.cc", Says: "closed its connections to the other processes of its host first",
+		Kind: ClosedFirst, Prints: ofNCCL + ", 2.18 and newer", Source: "github.com/NVIDIA/nccl src/proxy.cc", Says: "closed its connections to the other processes of its host first",
 		Anchors: []string{"onnection closed by localRank"},
 		Pattern: re(`(?P<host>[^\s:\]>]+):\d+:\d+ \[\d+\] NCCL INFO \[Service thread\] Connection closed by localRank (?P<local>\d+)`),
 		Test:    "gpu-a:100:200 [0] NCCL INFO [Service thread] Connection closed by localRank 7",

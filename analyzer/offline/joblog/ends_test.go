@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
@@ -109,7 +110,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What NCCL warned of is quoted with the rank, where the log tells which process that is.
+// What a process warned of first is quoted with the rank, where the log tells which process that is.
 func TestWarnings(t *testing.T) {
 	var b strings.Builder
 	for r := range 2 {
@@ -119,21 +120,27 @@ func TestWarnings(t *testing.T) {
 	}
 	b.WriteString("[1]:node-1:701:911 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1\n" +
 		"node-1:701:911 [0] NCCL WARN and so on\n" + "node-7:1:2 [3] NCCL WARN Call to connect failed\n" + job(wordings[2], 2))
-	notes := Evidence([]*Log{parse(t, b.String())}, nil, 0).Notes
+	said := saidOf(Evidence([]*Log{parse(t, b.String())}, nil, 0))
 	for _, want := range []string{
-		"NCCL warned in rank 1 (node-1, GPU 0): NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1",
-		"NCCL warned in process 1 on node-7: Call to connect failed",
+		"Rank 1 on node-1 (pid 701): NCCL warned: NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1",
+		"Process 1 on node-7, GPU 3: NCCL warned: Call to connect failed",
 	} {
-		if !slices.Contains(notes, want) {
-			t.Errorf("%q is not in %q", want, notes)
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in %q", want, said)
 		}
 	}
-	if len(notes) != 2 {
-		t.Errorf("notes %q", notes)
+	if strings.Contains(said, "and so on") {
+		t.Errorf("a second warning of a process: %q", said)
 	}
 }
 
-// Who says that a peer closed the connection is a victim; the host of the peer is told, with its ranks.
+// saidOf is what messages tell by themselves, in the order of their strength.
+func saidOf(r Result) string {
+	v := told.Apply(rca.Verdict{Class: rca.Unknown}, r.Findings)
+	return v.Summary + "\n" + strings.Join(v.Evidence, "\n")
+}
+
+// Who says that a peer closed the connection is a victim; the host of the peer is told.
 func TestClosedByPeer(t *testing.T) {
 	var b strings.Builder
 	for r := range 4 {
@@ -144,13 +151,12 @@ func TestClosedByPeer(t *testing.T) {
 			fmt.Sprintf("[rank%d]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n[rank%d]: Last error:\n[rank%d]: socketProgress: Connection closed by remote peer node-3<41234>", r, r, r)))
 	}
 	r := Evidence([]*Log{parse(t, b.String())}, nil, 0)
-	ev, notes := r.Evidence, r.Notes
-	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+	v := engine.Analyze(r.Evidence, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 	if got := ranksOf(v); slices.ContainsFunc(got, func(r int) bool { return r != 3 }) {
 		t.Errorf("%s %v: %s", v.Class, got, v.Summary)
 	}
-	if want := "host node-3 (rank 3) closed its connections: 3 messages say so; look at what ended there first"; !slices.Contains(notes, want) {
-		t.Errorf("%q is not in %q", want, notes)
+	if want := "Host node-3 closed its connections"; !strings.Contains(saidOf(r), want) {
+		t.Errorf("%q is not in %q", want, saidOf(r))
 	}
 }
 

@@ -54,9 +54,7 @@ func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	}
 	b.loosely(logs)
 	b.blame(logs, states)
-	b.warned(logs)
 	b.lost(logs)
-	b.closed(logs)
 	b.watched(logs)
 	b.elsewhere(logs, states)
 	if attempts > 1 {

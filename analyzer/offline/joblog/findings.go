@@ -24,7 +24,7 @@ func (p *parser) find(e *grammar.Event) {
 		return
 	}
 	f := told.New(e.Kind, cut(e.Words()))
-	f.Rank, f.Local, f.PID = e.Int("rank"), e.Int("local"), max(e.Int("pid"), e.Int("id2"), 0)
+	f.Rank, f.Local, f.PID = e.Int("rank"), e.Int("local"), max(e.Int("pid"), e.Int("id2"), e.Int("id3"), 0)
 	f.Host = unlabelled(cmp.Or(e.Get("host"), e.Get("host2"), e.Get("host3"), e.Get("shipper")))
 	f.GPU, f.Worker, f.Peer, f.Port, f.Order = cmp.Or(e.Get("gpu"), e.Get("dev")), e.Get("worker"), e.Get("peer"), e.Get("port"), e.At
 	if e.Kind == grammar.GPUHardware || e.Kind == grammar.LinkHardware || e.Kind == grammar.GPUProgram || e.Kind == grammar.Warning {
@@ -34,7 +34,7 @@ func (p *parser) find(e *grammar.Event) {
 	if (told.Own(e.Kind) || e.Get("worker_pid") != "") && f.Rank < 0 && f.Local < 0 && f.PID == 0 && f.Worker == "" && len(f.Tasks) == 0 {
 		p.ofSpeaker(&f, e)
 	}
-	if f.Rank >= maxRank {
+	if f.Rank >= maxRank || e.Kind == grammar.Warning && p.again(&f, e) {
 		return
 	}
 	if list := ranks(e.Get("ranks")); len(list) > 0 {
@@ -46,6 +46,20 @@ func (p *parser) find(e *grammar.Event) {
 		return
 	}
 	p.log.Findings = append(p.log.Findings, f)
+}
+
+// again reports whether its process has warned before: what comes later follows from the first.
+func (p *parser) again(f *told.Finding, e *grammar.Event) bool {
+	key := warning{e.Row, f.Host, f.Bus, f.PID, f.Rank}
+	known := p.warned[key]
+	p.warned[key] = true
+	return known
+}
+
+type warning struct {
+	row       *grammar.Row
+	host, bus string
+	pid, rank int
 }
 
 // firstFailure takes the line that names a failure best, where nothing that is known says why the job ended or stands.
@@ -150,8 +164,9 @@ func (p *parser) above(start int) int {
 var (
 	ncclHead = regexp.MustCompile(`(\S+?):(\d+):\d+ \[(\d+)\] `)
 	// aboutRank begins the message of an exception that names its rank.
-	aboutRank = regexp.MustCompile(`^\s*\[?[Rr]ank[ :=]*(\d+)\b[\]:,]`)
-	taskPart  = regexp.MustCompile(`task:(\d+)`)
+	aboutRank   = regexp.MustCompile(`^\s*\[?[Rr]ank[ :=]*(\d+)\b[\]:,]`)
+	stragglerID = regexp.MustCompile(`rank=(\d+)`)
+	taskPart    = regexp.MustCompile(`task:(\d+)`)
 	// rayCall begins what Ray shows of a call that failed elsewhere.
 	rayCall   = regexp.MustCompile(`ray::[^\n]*?\(pid=(\d+), ip=([\d.]+)`)
 	addressed = regexp.MustCompile(`([\w.%-]+(?:\.[\w.%-]+)*?|[0-9a-f:]+)<(\d+)>`)
@@ -188,6 +203,10 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		f.Kind, f.Says = told.End(e.Kind, code)
 		if command := e.Get("command"); command != "" {
 			f.Says = strings.Replace(f.Says, "ended", "ran \""+cut(command)+"\", which ended", 1)
+		}
+	case grammar.Slower:
+		for _, m := range stragglerID.FindAllStringSubmatch(e.Get("who"), most) {
+			f.Tasks = append(f.Tasks, int(number([]byte(m[1]))))
 		}
 	case grammar.HostMemory:
 		f.Tasks = spans(e.Get("task"))

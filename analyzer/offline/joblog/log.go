@@ -41,14 +41,9 @@ type Log struct {
 	World      int      // Ranks that the log says that the job has; 0 unknown.
 	// Findings are what messages tell by themselves, in the order of the log.
 	Findings []told.Finding
-	// Warnings are NCCL's first of each process.
-	Warnings []Warning
 	// Losses are what Ray says that it lost, in the order of the log.
 	Losses  []Loss
-	Watches []Watch  // Where a launcher saw each rank last.
-	Slower  []string // What a detector of stragglers said.
-	// Closed are the hosts that closed connections, with how many messages say so.
-	Closed map[string]int
+	Watches []Watch // Where a launcher saw each rank last.
 	// Loose are operations that timed out and have no number, by rank.
 	Loose map[int]string
 	// TimedOut are the ranks whose watchdogs had a timeout, as signals to dump say.
@@ -164,8 +159,8 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.settle()
 	p.firstFailure(events)
 	p.log.Repeats = grammar.Repeats(data)
-	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Warnings) == 0 && len(l.Losses) == 0 &&
-		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 && len(l.Prints) == 0 {
+	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Losses) == 0 &&
+		len(l.Watches) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 && len(l.Prints) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil
@@ -176,7 +171,7 @@ var errorFile = regexp.MustCompile(`attempt_\d+/(\d+)/error\.json$`)
 
 func newParser(file string, text []byte, rank int) *parser {
 	return &parser{
-		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{},
+		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{}, warned: map[warning]bool{},
 		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Calls: map[callKey]Call{}, Attempts: 1},
 	}
 }
@@ -209,6 +204,7 @@ type parser struct {
 	claims  map[claimKey]int
 	prints  map[int]int
 	watches map[int]int
+	warned  map[warning]bool
 	groups  map[string]map[int64]bool // Numbers of operations that timed out, by group.
 	lost    []grammar.Event
 	placed  []grammar.Event
@@ -259,12 +255,8 @@ func (p *parser) event(e *grammar.Event) {
 		p.log.Ending[e.Int("pid")] = true
 	case grammar.Lost:
 		p.lost = append(p.lost, *e)
-	case grammar.Watched, grammar.Slower:
+	case grammar.Watched:
 		p.watched(e)
-	case grammar.ClosedBy:
-		p.closed(e)
-	case grammar.Warned:
-		p.warned(e)
 	case grammar.Placed:
 		p.placed = append(p.placed, *e)
 	case grammar.Launched:

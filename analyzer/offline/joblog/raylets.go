@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // Loss is a process or a host of which Ray says that it lost it.
@@ -90,4 +91,20 @@ func (p *parser) processRanks(text []byte) map[int]int {
 		delete(out, id)
 	}
 	return out
+}
+
+// lost tells of what Ray lost and of which no rank is known.
+func (b *builder) lost(logs []*Log) {
+	for _, l := range logs {
+		for _, loss := range l.Losses {
+			if loss.Rank >= 0 {
+				continue
+			}
+			f := told.New(grammar.WorkerDied, "was lost to Ray ("+loss.Why+")")
+			if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 && f.Host != "" {
+				f.Kind = grammar.HostLost
+			}
+			b.found = append(b.found, f)
+		}
+	}
 }

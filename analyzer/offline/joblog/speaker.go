@@ -111,3 +111,8 @@ func last(re *regexp.Regexp, text []byte) [][]byte {
 	}
 	return all[len(all)-1]
 }
+
+// unlabelled gives a host's name without labels of launchers, which stand before it without a blank.
+func unlabelled(host string) string {
+	return host[strings.LastIndexAny(host, ":]>")+1:]
+}

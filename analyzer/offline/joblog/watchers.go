@@ -26,9 +26,8 @@ type Watch struct {
 }
 
 var (
-	stragglerID = regexp.MustCompile(`rank=(\d+)`)
-	eventLine   = regexp.MustCompile(`^\[\d{4}-\d\d-\d\dT[\d:.+]+\] \[\d+\] \[(\w*)\] \[(\w*)\] \[(#?\w+)\] \[(BEGIN|END|INSTANT)\] (\{.*)`)
-	eventFile   = regexp.MustCompile(`(?:^|/)events_(\d+)\.log[^/]*$`)
+	eventLine = regexp.MustCompile(`^\[\d{4}-\d\d-\d\dT[\d:.+]+\] \[\d+\] \[(\w*)\] \[(\w*)\] \[(#?\w+)\] \[(BEGIN|END|INSTANT)\] (\{.*)`)
+	eventFile = regexp.MustCompile(`(?:^|/)events_(\d+)\.log[^/]*$`)
 )
 
 // SniffEvents recognises a file of dlrover's training events, as text or JSON.
@@ -112,20 +111,6 @@ const noHeartbeat = "no section (it sends no heartbeat)"
 
 // watched takes what rank monitors say, the newest of each rank.
 func (p *parser) watched(e *grammar.Event) {
-	if e.Kind == grammar.Slower {
-		who := cut(e.Get("who"))
-		var ids []int
-		for _, r := range stragglerID.FindAllStringSubmatch(e.Get("who"), maxRank) {
-			ids = append(ids, int(number([]byte(r[1]))))
-		}
-		if len(ids) > 0 {
-			who = list(set(ids))
-		}
-		if len(p.log.Slower) < mostWarnings {
-			p.log.Slower = append(p.log.Slower, fmt.Sprintf("%s: ranks %s", e.Get("what"), who))
-		}
-		return
-	}
 	w := Watch{Rank: e.Int("rank"), Late: true, Where: "section " + e.Get("section")}
 	switch {
 	case e.Get("mute") != "":
@@ -150,9 +135,6 @@ func (p *parser) watched(e *grammar.Event) {
 func (b *builder) watched(logs []*Log) {
 	at := map[int]Watch{}
 	for _, l := range logs {
-		for _, s := range l.Slower {
-			b.Note("straggler detection says: %s", s)
-		}
 		for _, w := range l.Watches {
 			at[w.Rank] = w
 		}
@@ -178,7 +160,8 @@ func (b *builder) watched(logs []*Log) {
 	for _, place := range order[1:] {
 		few = append(few, places[place]...)
 	}
-	for _, place := range order[:min(len(order), mostWarnings)] {
+	const mostPlaces = 8
+	for _, place := range order[:min(len(order), mostPlaces)] {
 		ids := places[place]
 		b.Note("the launcher saw last: %s in %s", rankWord(ids)+list(ids), place)
 	}

@@ -37,7 +37,7 @@ func TestWatchers(t *testing.T) {
 		{"two halves", alike(0, 4, "step") + alike(4, 8, "eval"), nil, "in section eval"},
 		{"one of two", alike(0, 1, "step") + lostPatience(1, "eval"), nil, "rank 1 in section eval"},
 		{"an exception tells more", alike(0, 7, "step") + lostPatience(7, "checkpointing") + died(3, "ValueError: bad batch"), []int{3}, ""},
-		{"stragglers", "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: {StragglerId(rank=5, node='n1'), StragglerId(rank=2, node='n0')}\n", nil, "Some GPUs have worse relative performance: ranks 2, 5"},
+		{"stragglers", "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: {StragglerId(rank=5, node='n1'), StragglerId(rank=2, node='n0')}\n", nil, "Ranks 2, 5 are slower than the others, as NVRx measures (Some GPUs have worse relative performance)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Evidence([]*Log{parse(t, tc.text)}, nil, 0)
@@ -46,7 +46,7 @@ func TestWatchers(t *testing.T) {
 			if got := ranksOf(v); !slices.Equal(got, tc.ranks) || v.Class == rca.Healthy || v.Class == rca.Benign {
 				t.Errorf("%s %v, want %v: %s", v.Class, got, tc.ranks, v.Summary)
 			}
-			if !strings.Contains(strings.Join(notes, "\n"), tc.note) {
+			if !strings.Contains(saidOf(r)+strings.Join(notes, "\n"), tc.note) {
 				t.Errorf("%q is not in %q", tc.note, notes)
 			}
 		})

@@ -164,7 +164,7 @@ var meanings = []meaning{
 	{kind: grammar.LibraryWaits, strength: 0.46, unknown: true, then: "It waits for others, which the message does not name.", action: "Take stacks of all ranks, and look for one outside this library."},
 	{kind: grammar.OtherLibrary, strength: 0.44, unknown: true, action: "Look at the library's first error on each host."},
 	{kind: grammar.ServerWatchdog, why: true, strength: 0.43, unknown: true, then: "It waits, or does not get on; the message does not say for whom.", action: "Take stacks of all workers of the server (py-spy dump --pid PID): one outside communication holds up the others."},
-	{kind: grammar.LocalClosed, strength: 0.35, suspects: true, unknown: true, then: "It may have ended first, or only closed first because of an error before.", action: "Read the log and the exit status of that process first."},
+	{kind: grammar.ClosedFirst, strength: 0.35, suspects: true, unknown: true, then: "It may have ended first, or only closed first because of an error before.", action: "Read the log and the exit status of that process first."},
 	{kind: grammar.Starting, strength: 0.41, unknown: true, action: "Take stacks of the ranks that it waits for, and look whether their processes run and reach this host (NCCL_SOCKET_IFNAME, firewalls)."},
 	{
 		kind: grammar.WatchdogStuck, why: true, strength: 0.42, unknown: true, then: "In a hang of the job that is a consequence, as a rule.",
@@ -173,6 +173,7 @@ var meanings = []meaning{
 	{kind: grammar.Returned, why: true, strength: 0.19, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
 	{kind: grammar.Awaited, strength: 0.53, suspects: true, unknown: true, then: "It may itself wait for another.", action: "Take the stack of that rank, and read its log and the exit status of its process."},
 	{kind: grammar.Behind, strength: 0.47, suspects: true, unknown: true, then: "A running job looks like this for a moment, too.", action: "If the job hangs, take the stack of this process; if it ran on, its log ends earlier than the others'."},
+	{kind: grammar.Slower, strength: 0.47, suspects: true, unknown: true, then: "A detector compared it with the others; it does not say why.", action: "Look at this GPU first (nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE; dcgmi diag -r 3), then at what its rank does between operations (py-spy dump)."},
 	{kind: grammar.BrokenOff, strength: 0.33, unknown: true, then: "It is a victim, as a rule: its communication broke off because of another process.", action: "Look for the process that ended first or never came: its log, its exit status, the kernel log of its host."},
 	{kind: grammar.Elsewhere, strength: 0.3, unknown: true, action: "Give the lines with \"Watchdog caught\" of all ranks, or Flight Recorder dumps: they show the operation and its group."},
 	{kind: grammar.Warning, strength: 0.2, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},

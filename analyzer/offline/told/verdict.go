@@ -208,13 +208,9 @@ func sentence(fs []Finding) string {
 	}
 	verb := says
 	first, rest, _ := strings.Cut(says, " ")
-	switch several := slices.ContainsFunc(fs, func(f Finding) bool { return f.subject() != fs[0].subject() }); {
-	case first == "was" && several:
-		verb = "were " + rest
-	case first == "its" && several:
-		verb = "their " + rest
-	case first == "cannot", first == "waits" && several:
-		verb = says
+	several := slices.ContainsFunc(fs, func(f Finding) bool { return f.subject() != fs[0].subject() })
+	if plural := map[string]string{"was": "were", "is": "are", "its": "their"}[first]; plural != "" && several {
+		verb = plural + " " + rest
 	}
 	join := " "
 	switch first {

@@ -140,7 +140,7 @@ func Own(k grammar.Kind) bool {
 	switch k {
 	case grammar.GPUHardware, grammar.LinkHardware, grammar.GPUProgram, grammar.GPUUnknown, grammar.GPUSetup, grammar.GPUMemory, grammar.SharedMemory, grammar.DiskFull, grammar.Storage,
 		grammar.NotANumber, grammar.Crashed, grammar.RemoteError, grammar.NCCLError, grammar.ClientsMissing, grammar.StoreGone, grammar.StoreUnreached, grammar.PortTaken, grammar.Connect,
-		grammar.ForeignClient, grammar.NetworkError, grammar.OtherLibrary, grammar.LibraryWaits, grammar.ServerWatchdog, grammar.Setup, grammar.Locked, grammar.WatchdogStuck, grammar.Returned, grammar.NCCLUsage, grammar.Aborted:
+		grammar.ForeignClient, grammar.NetworkError, grammar.OtherLibrary, grammar.LibraryWaits, grammar.ServerWatchdog, grammar.Setup, grammar.Locked, grammar.WatchdogStuck, grammar.Returned, grammar.NCCLUsage, grammar.Aborted, grammar.Warning:
 		return true
 	}
 	return false
