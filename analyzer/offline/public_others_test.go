@@ -175,6 +175,14 @@ var publicOthers = []publicCase{
 	{name: "vLLM's binding", text: "(VllmWorker rank=7 pid=410) ERROR 01-01 10:00:00 [multiproc_executor.py:487] RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n", exit: ExitUnknown, head: []string{"Rank 7", "unhandled cuda error"}},
 	{name: "NCCL EP", text: "NCCL EP timeout check failed: rank = 6, thread = 5, value = 1024)\n", exit: ExitFound, ranks: []int{5}, head: []string{"NCCL EP"}},
 	{name: "NCCL EP, the trap after it", text: "Warning: NCCL EP timeout for dispatch receive, rank 2, local_expert_idx 0, src_rank 5\n[rank2]: RuntimeError: CUDA error: unspecified launch failure\n", exit: ExitFound, ranks: []int{5}, head: []string{"Rank 5", "NCCL EP"}},
+	{
+		name: "DeepEP inside a host, several", exit: ExitUnknown, head: []string{"anks 12, 14", "DeepEP", "their host"},
+		text: "DeepEP dispatch NVL receiver timeout, channel: 1, RDMA: 1, nvl: 4, src RDMA: 1, src nvl: 7, start: 0, end: 0\nDeepEP dispatch NVL receiver timeout, channel: 2, RDMA: 1, nvl: 6, src RDMA: 1, src nvl: 2, start: 0, end: 0\n",
+	},
+	{
+		name: "torchrun of 1.9 to 1.12, no error file", exit: ExitUnknown, head: []string{"ocal rank 0", "exit code 1"},
+		text: "CHILD PROCESS FAILED WITH NO ERROR_FILE\nChild process 17 (local_rank 0) FAILED (exitcode 1)\nError msg: Process failed with exitcode 1\nWithout writing an error file to <N/A>.\n",
+	},
 	{name: "DeepEP between hosts", text: "DeepEP dispatch forwarder timeout (RDMA meta), channel: 4, RDMA: 1, nvl: 4, src RDMA lane: 0, dst NVL: 5, meta: 0, 0, 0, 0\nDeepEP dispatch NVL receiver timeout, channel: 9, RDMA: 1, nvl: 3, src RDMA: 0, src nvl: 3, start: 0, end: 0\n", exit: ExitUnknown, head: []string{"anks 11, 12", "host 0 of the job"}},
 	// Hardware.
 	{name: "GPU lost", text: "[rank2]: RuntimeError: CUDA error: GPU is lost. Reboot the system to recover this GPU\n", exit: ExitFound, ranks: []int{2}, head: []string{"lost"}, says: []string{"Drain"}},

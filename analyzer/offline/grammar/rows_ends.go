@@ -134,6 +134,12 @@ var launcherRows = []Row{
 		Test:    "E0101 10:00:01.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 103) of binary: /opt/bin/python",
 	},
 	{
+		Kind: ProcessEnd, Prints: ofElastic + ", 1.9 to 1.12, of a process without an error file", Source: atElastic + "/multiprocessing/errors",
+		Anchors: []string{") FAILED (exitcode "},
+		Pattern: re(`Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)`),
+		Test:    "Child process 103 (local_rank 2) FAILED (exitcode -9)",
+	},
+	{
 		Kind: Ending, Prints: ofElastic, Source: atElastic + "/multiprocessing/api.py",
 		Anchors: []string{" closing signal SIG"},
 		Pattern: re(`Sending process (?P<pid>\d+) closing signal (?P<signame>SIG\w+)`), Test: "Sending process 101 closing signal SIGTERM",

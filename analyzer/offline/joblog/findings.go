@@ -278,7 +278,7 @@ func deepEP(f *told.Finding, e *grammar.Event) {
 	f.Rank = host*peers + place
 	switch from, at := e.Int("rdma2"), e.Int("nvl2"); {
 	case from == host && at >= 0 && at < peers:
-		f.Says = fmt.Sprintf("timed out in DeepEP, waiting for rank %d", from*peers+at)
+		f.Says, f.Plural = fmt.Sprintf("timed out in DeepEP, waiting for rank %d", from*peers+at), "timed out in DeepEP, waiting for other ranks of their host"
 	case from >= 0 && from != host:
 		f.Says = fmt.Sprintf("timed out in DeepEP, waiting for host %d of the job (its ranks %d-%d)", from, from*peers, from*peers+peers-1)
 	}

@@ -194,8 +194,13 @@ func texts(groups []findings) []string {
 // sentence tells findings that say the same.
 func sentence(fs []Finding) string {
 	says, name := "", who(fs)
+	several := slices.ContainsFunc(fs, func(f Finding) bool { return f.subject() != fs[0].subject() })
 	for i := range fs {
-		if s := cmp.Or(fs[i].Plural, fs[i].Says); len(s) > len(says) { // The one that knows most.
+		s := fs[i].Says
+		if several {
+			s = cmp.Or(fs[i].Plural, s)
+		}
+		if len(s) > len(says) { // The one that knows most.
 			says = strings.TrimRight(s, ". ")
 		}
 	}
@@ -208,7 +213,6 @@ func sentence(fs []Finding) string {
 	}
 	verb := says
 	first, rest, _ := strings.Cut(says, " ")
-	several := slices.ContainsFunc(fs, func(f Finding) bool { return f.subject() != fs[0].subject() })
 	if plural := map[string]string{"was": "were", "is": "are", "its": "their"}[first]; plural != "" && several {
 		verb = plural + " " + rest
 	}
