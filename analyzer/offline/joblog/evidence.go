@@ -99,48 +99,50 @@ func merge(logs []*Log) map[Place]*State {
 			out[place] = &sum
 		}
 	}
-	for _, s := range out {
-		slices.SortStableFunc(s.Ops, func(x, y Op) int { return cmp.Compare(x.Seq, y.Seq) })
-		s.Ops = slices.CompactFunc(s.Ops, func(x, y Op) bool { return x.Seq == y.Seq && x.Type == y.Type })
-	}
 	return out
 }
 
-// attribute gives operations of which the message names no group to the one group in which their number is pending
-// elsewhere.
+// attribute gives operations of which the message names no group to the one group of their rank in which their number is pending, else
+// to the one in which it is on other ranks.
 func attribute(states map[Place]*State) {
-	const mostNumbered = 256         // With more groups a number is pending in several.
-	byGroup := map[string][2]int64{} // The lowest completed and the highest enqueued of each group.
+	const mostNumbered = 256 // With more groups a number is pending in several.
+	type span struct{ completed, enqueued int64 }
+	own := map[int]map[string]span{} // By rank.
+	all := map[string]span{}         // The lowest completed and the highest enqueued of each group.
 	for place, s := range states {
 		if place.Group == "" || s.Enqueued <= s.Completed {
 			continue
 		}
-		span, ok := byGroup[place.Group]
-		if !ok {
-			span = [2]int64{s.Completed, s.Enqueued}
+		if own[place.Rank] == nil {
+			own[place.Rank] = map[string]span{}
 		}
-		byGroup[place.Group] = [2]int64{min(span[0], s.Completed), max(span[1], s.Enqueued)}
+		mine := span{s.Completed, s.Enqueued}
+		own[place.Rank][place.Group] = mine
+		if have, ok := all[place.Group]; ok {
+			mine = span{min(have.completed, mine.completed), max(have.enqueued, mine.enqueued)}
+		}
+		all[place.Group] = mine
 	}
-	pending := func(seq int64) (group string, only bool) {
-		n := 0
-		for name, span := range byGroup {
-			if seq > span[0] && seq <= span[1] {
+	pending := func(groups map[string]span, seq int64) (group string, n int) {
+		for name, g := range groups {
+			if seq > g.completed && seq <= g.enqueued {
 				group = name
 				n++
 			}
 		}
-		return group, n == 1
+		return group, n
 	}
-	if len(byGroup) > mostNumbered {
-		return
-	}
-	for place, s := range states {
-		if place.Group != "" || s.Enqueued >= 0 {
+	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
+		if place.Group != "" {
 			continue
 		}
+		s := states[place]
 		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
-			group, ok := pending(op.Seq)
-			if !ok {
+			group, n := pending(own[place.Rank], op.Seq)
+			if n == 0 && s.Enqueued < 0 && len(all) <= mostNumbered {
+				group, n = pending(all, op.Seq)
+			}
+			if n != 1 {
 				return false
 			}
 			to := states[Place{place.Rank, group}]
@@ -151,9 +153,13 @@ func attribute(states map[Place]*State) {
 			to.Ops = append(to.Ops, op)
 			return true
 		})
-		if len(s.Ops) == 0 {
+		if len(s.Ops) == 0 && s.Enqueued < 0 {
 			delete(states, place)
 		}
+	}
+	for _, s := range states {
+		slices.SortStableFunc(s.Ops, func(x, y Op) int { return cmp.Compare(x.Seq, y.Seq) })
+		s.Ops = slices.CompactFunc(s.Ops, func(x, y Op) bool { return x.Seq == y.Seq && x.Type == y.Type })
 	}
 }
 

@@ -9,7 +9,6 @@ package joblog
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -156,7 +155,6 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 			}
 		}
 	}
-	p.settle()
 	p.firstFailure(events)
 	p.log.Repeats = grammar.Repeats(data)
 	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Losses) == 0 &&
@@ -528,42 +526,6 @@ func (p *parser) stack(who speaker, at int) {
 	}
 	if s := p.last[who.rank]; s != nil && len(s.Ops) > 0 && len(frames) > 0 && s.Ops[len(s.Ops)-1].Stack == nil {
 		s.Ops[len(s.Ops)-1].Stack = frames
-	}
-}
-
-// settle joins what messages without a group said of a rank with what others of its said.
-func (p *parser) settle() {
-	named := map[int][]Place{} // Of each rank: its groups that have a name.
-	for place := range p.log.States {
-		if place.Group != "" {
-			named[place.Rank] = append(named[place.Rank], place)
-		}
-	}
-	for _, place := range slices.SortedFunc(maps.Keys(p.log.States), before) {
-		if place.Group != "" {
-			continue
-		}
-		s := p.log.States[place]
-		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
-			var at *State
-			for _, other := range named[place.Rank] {
-				to := p.log.States[other]
-				if op.Seq <= to.Completed || op.Seq > to.Enqueued {
-					continue
-				}
-				if at != nil {
-					return false // It is pending in another group, too.
-				}
-				at = to
-			}
-			if at != nil {
-				at.Ops = append(at.Ops, op)
-			}
-			return at != nil
-		})
-		if len(s.Ops) == 0 && s.Enqueued < 0 {
-			delete(p.log.States, place)
-		}
 	}
 }
 
