@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -100,12 +101,6 @@ type measure struct {
 
 // times are the lengths of one measure.
 type times []int64
-
-func (t times) median() int64 {
-	s := slices.Clone(t)
-	slices.Sort(s)
-	return s[len(s)/2]
-}
 
 // profile takes a recording apart into what depends on one rank alone, what on the network, and waiting. The member that
 // comes last to an operation waits for nobody: its time is the data's, whatever the clocks say.
@@ -249,7 +244,7 @@ func differences(before, after map[measure]times, span int64) []Difference {
 		if !ok {
 			continue
 		}
-		a, b := was.median(), now.median()
+		a, b := gather.Median(was), gather.Median(now)
 		extra := float64(b-a) * float64(len(now))
 		if a <= 0 || float64(b) < noticeable*float64(a) || k.kind != KindStep && extra < negligible*float64(span) {
 			continue

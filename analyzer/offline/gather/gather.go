@@ -184,3 +184,18 @@ func Segment(rank int, kind rca.SegmentKind, function string, start, end int64) 
 		Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1, SlowestChannel: -1, SlowestPeer: -1,
 	}
 }
+
+// Median puts values in order, and gives the one in the middle.
+func Median(v []int64) int64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// Spread is the median distance from the median. It changes the values.
+func Spread(v []int64) int64 {
+	m := Median(v)
+	for i := range v {
+		v[i] = max(v[i]-m, m-v[i])
+	}
+	return Median(v)
+}

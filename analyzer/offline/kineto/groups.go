@@ -6,9 +6,9 @@ package kineto
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -74,8 +74,8 @@ func together(a, c []numbered) bool {
 		apart[i] = c[i].op.End - a[i].op.End
 		times[i] = a[i].op.End - a[i].op.Start
 	}
-	limit := max(togetherNS, int64(togetherShare*float64(median(times))))
-	return spread(apart) <= limit
+	limit := max(togetherNS, int64(togetherShare*float64(gather.Median(times))))
+	return gather.Spread(apart) <= limit
 }
 
 // common gives the operations of the steps that both show, or all where there are no steps and the counts agree.
@@ -91,22 +91,6 @@ func common(a, c []numbered) (x, y []numbered) {
 		return nil, nil
 	}
 	return a, c
-}
-
-func median(v []int64) int64 {
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
-// spread is the median distance from the median.
-func spread(d []int64) int64 {
-	m := median(d)
-	for i := range d {
-		if d[i] -= m; d[i] < 0 {
-			d[i] = min(-d[i], math.MaxInt64)
-		}
-	}
-	return median(d)
 }
 
 // shortList names ranks briefly.

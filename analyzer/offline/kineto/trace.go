@@ -77,13 +77,72 @@ func Sniff(data []byte) bool {
 	return len(trimmed) > 0 && trimmed[0] == '[' && bytes.Contains(head, []byte(`"ph"`)) && bytes.Contains(head, []byte(`"ts"`))
 }
 
-type event struct {
+// Event is one event of a Chrome trace.
+type Event struct {
 	Name     string          `json:"name"`
 	Phase    string          `json:"ph"`
 	Category string          `json:"cat"`
+	Process  any             `json:"pid"`
+	Thread   any             `json:"tid"`
 	TS       json.Number     `json:"ts"`
 	Duration json.Number     `json:"dur"`
 	Args     json.RawMessage `json:"args"`
+}
+
+// Events hands over the events of a Chrome trace one after another, and the decoder at each member that stands beside them. An error
+// says that the file ends before the trace does, unless it is ErrNotTrace.
+func Events(data []byte, each func(*Event) error, member func(name string, dec *json.Decoder) error) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	first, err := dec.Token()
+	switch {
+	case err == nil && first == json.Delim('['):
+		return list(dec, each)
+	case err != nil || first != json.Delim('{'):
+		return ErrNotTrace
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if name, _ := key.(string); name != "traceEvents" {
+			if err := member(name, dec); err != nil {
+				return err
+			}
+			continue
+		}
+		if start, err := dec.Token(); err != nil || start != json.Delim('[') {
+			return ErrNotTrace
+		}
+		if err := list(dec, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func list(dec *json.Decoder, each func(*Event) error) error {
+	for dec.More() {
+		var e Event
+		if err := dec.Decode(&e); err != nil {
+			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				continue // Somebody's own event.
+			}
+			return err
+		}
+		if err := each(&e); err != nil {
+			return err
+		}
+	}
+	_, err := dec.Token()
+	return err
+}
+
+// Skip passes over a member.
+func Skip(_ string, dec *json.Decoder) error {
+	var skip json.RawMessage
+	return dec.Decode(&skip)
 }
 
 type arguments struct {
@@ -117,23 +176,7 @@ const (
 func Parse(file string, data []byte, rank int) (*Trace, error) {
 	t := &Trace{File: file, Rank: rank}
 	p := parser{trace: t}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	first, err := dec.Token()
-	if err != nil {
-		return nil, ErrNotTrace
-	}
-	switch first {
-	case json.Delim('['):
-		err = p.events(dec)
-	case json.Delim('{'):
-		err = p.object(dec)
-	default:
-		return nil, ErrNotTrace
-	}
-	if err != nil {
-		t.CutOff = true
-	}
+	t.CutOff = Events(data, p.take, p.member) != nil
 	if !p.any {
 		return nil, ErrNotTrace
 	}
@@ -150,48 +193,26 @@ type parser struct {
 	count int
 }
 
-func (p *parser) object(dec *json.Decoder) error {
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
+// member takes what the profiler says of the job.
+func (p *parser) member(name string, dec *json.Decoder) error {
+	switch name {
+	case "distributedInfo":
+		var d distributedInfo
+		if err := dec.Decode(&d); err != nil {
 			return err
 		}
-		switch key {
-		case "traceEvents":
-			start, err := dec.Token()
-			if err != nil || start != json.Delim('[') {
-				return ErrNotTrace
-			}
-			if err := p.events(dec); err != nil {
-				return err
-			}
-			if _, err := dec.Token(); err != nil {
-				return err
-			}
-		case "distributedInfo":
-			var d distributedInfo
-			if err := dec.Decode(&d); err != nil {
-				return err
-			}
-			if d.Rank != nil && *d.Rank >= 0 && *d.Rank < maxWorld {
-				p.trace.Rank = *d.Rank
-			}
-			if d.World > 0 && d.World <= maxWorld {
-				p.trace.World = d.World
-			}
-			p.groups(d.Groups)
-		case "hostName", "hostname":
-			if err := dec.Decode(&p.trace.Host); err != nil {
-				return err
-			}
-		default:
-			var skip json.RawMessage
-			if err := dec.Decode(&skip); err != nil {
-				return err
-			}
+		if d.Rank != nil && *d.Rank >= 0 && *d.Rank < maxWorld {
+			p.trace.Rank = *d.Rank
 		}
+		if d.World > 0 && d.World <= maxWorld {
+			p.trace.World = d.World
+		}
+		p.groups(d.Groups)
+		return nil
+	case "hostName", "hostname":
+		return dec.Decode(&p.trace.Host)
 	}
-	return nil
+	return Skip(name, dec)
 }
 
 // groups takes the members of the process groups from a list of their descriptions.
@@ -220,27 +241,18 @@ func numbers(v any) []int {
 	return out
 }
 
-func (p *parser) events(dec *json.Decoder) error {
-	for dec.More() {
-		var e event
-		if err := dec.Decode(&e); err != nil {
-			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				continue // Somebody's own event.
-			}
-			return err
-		}
-		if p.count++; p.count > maxEvents {
-			return fmt.Errorf("more than %d events", maxEvents)
-		}
-		p.any = p.any || e.Phase != ""
-		p.event(&e)
+func (p *parser) take(e *Event) error {
+	if p.count++; p.count > maxEvents {
+		return fmt.Errorf("more than %d events", maxEvents)
 	}
+	p.any = p.any || e.Phase != ""
+	p.event(e)
 	return nil
 }
 
 var stepName = regexp.MustCompile(`^ProfilerStep#(\d+)$`)
 
-func (p *parser) event(e *event) {
+func (p *parser) event(e *Event) {
 	if e.Phase != "X" {
 		return
 	}
@@ -268,7 +280,7 @@ func (p *parser) event(e *event) {
 // kernelFunc finds the operation in a kernel's name: ncclDevKernel_AllReduce_Sum_f32_RING_LL(…).
 var kernelFunc = regexp.MustCompile(`(?i)(AllReduce|AllGather|ReduceScatter|Broadcast|AllToAll|SendRecv|Reduce|Gather|Scatter|Send|Recv)`)
 
-func operation(span Span, e *event) Op {
+func operation(span Span, e *Event) Op {
 	op := Op{Span: span, Seq: -1, Bytes: -1, Src: -1, Dst: -1, Func: "kernel"}
 	if m := kernelFunc.FindString(e.Name); m != "" {
 		op.Func = m

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/kineto"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -29,16 +29,6 @@ var chromeRoles = map[string]Role{
 	"peer": Peer, "comm": Comm, "bytes": Bytes, "kind": Kind,
 }
 
-type chromeEvent struct {
-	Name      string         `json:"name"`
-	Phase     string         `json:"ph"`
-	Process   any            `json:"pid"`
-	Thread    any            `json:"tid"`
-	Start     json.Number    `json:"ts"`
-	Duration  json.Number    `json:"dur"`
-	Arguments map[string]any `json:"args"`
-}
-
 // thread is where an event is shown.
 type thread struct{ process, thread string }
 
@@ -46,7 +36,14 @@ type thread struct{ process, thread string }
 // names of processes and threads say whose they are ("rank 3", "DP rank 1", "PP rank 0, TP rank 0"). rank is used where
 // nothing tells it; -1 none.
 func ReadChrome(file string, data []byte, rank int) (*Table, error) {
-	events, whole := chromeEvents(data)
+	var events []kineto.Event
+	cut := kineto.Events(data, func(e *kineto.Event) error {
+		if len(events) >= maxRows {
+			return fmt.Errorf("more than %d events", maxRows)
+		}
+		events = append(events, *e)
+		return nil
+	}, kineto.Skip)
 	c := chrome{places: map[thread]coordinates{}, ranks: map[thread]int{}}
 	c.names(events)
 	c.number()
@@ -72,27 +69,28 @@ func ReadChrome(file string, data []byte, rank int) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.CutOff, t.Numbered = !whole, c.counted
+	t.CutOff, t.Numbered = cut != nil, c.counted
 	return t, nil
 }
 
 // cells gives an event as a row of chromeColumns.
-func (c *chrome) cells(e *chromeEvent, rank int, row []cell) {
+func (c *chrome) cells(e *kineto.Event, rank int, row []cell) {
 	at := thread{chromeText(e.Process), chromeText(e.Thread)}
 	if r, ok := c.ranks[at]; ok {
 		rank = r
 	}
 	clear(row)
+	arguments := argumentsOf(e)
 	for i, column := range chromeColumns {
 		switch column {
 		case "op":
 			row[i] = cell{text: e.Name}
 		case "start_us":
-			row[i] = textCell(string(e.Start))
+			row[i] = textCell(string(e.TS))
 		case "duration_us":
 			row[i] = textCell(string(e.Duration))
 		default:
-			row[i] = argument(e.Arguments, chromeRoles[column])
+			row[i] = argument(arguments, chromeRoles[column])
 		}
 	}
 	place := c.places[at]
@@ -101,6 +99,14 @@ func (c *chrome) cells(e *chromeEvent, rank int, row []cell) {
 			row[i] = textCell(strconv.Itoa(n))
 		}
 	}
+}
+
+func argumentsOf(e *kineto.Event) map[string]any {
+	var out map[string]any
+	dec := json.NewDecoder(bytes.NewReader(e.Args))
+	dec.UseNumber()
+	_ = dec.Decode(&out) // Of what is none, nothing is known.
+	return out
 }
 
 // argument finds a column among an event's arguments, by any of the names that it has in tables.
@@ -125,46 +131,6 @@ func chromeText(v any) string {
 	return ""
 }
 
-// chromeEvents gives the events, alone or in an object; whole says that the file does not end before they do.
-func chromeEvents(data []byte) (events []chromeEvent, whole bool) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	for depth := 0; ; {
-		token, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		if token == json.Delim('[') {
-			break
-		}
-		if depth++; depth == 1 && token == json.Delim('{') {
-			continue
-		}
-		if token == "traceEvents" {
-			continue
-		}
-		var skip json.RawMessage
-		if err := dec.Decode(&skip); err != nil {
-			return nil, false
-		}
-	}
-	for dec.More() {
-		var e chromeEvent
-		if err := dec.Decode(&e); err != nil {
-			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				continue // Somebody's own event.
-			}
-			return events, false
-		}
-		if len(events) >= maxRows {
-			return events, false
-		}
-		events = append(events, e)
-	}
-	_, err := dec.Token()
-	return events, err == nil
-}
-
 // chrome finds out whose an event is.
 type chrome struct {
 	places  map[thread]coordinates
@@ -175,16 +141,16 @@ type chrome struct {
 var namedRank = regexp.MustCompile(`(?i)\b(?:(dp|data|pp|pipeline|tp|tensor)(?:[ _-]?parallel)?[ _-]?)?(rank|stage)[ :=#]*\[?(\d+)`)
 
 // names takes what the names of processes and threads say; a process's name holds for all its threads.
-func (c *chrome) names(events []chromeEvent) {
+func (c *chrome) names(events []kineto.Event) {
 	processes, threads := map[string]string{}, map[thread]string{}
 	for i := range events {
 		e := &events[i]
 		at := thread{chromeText(e.Process), chromeText(e.Thread)}
 		switch {
 		case e.Phase == "M" && e.Name == "process_name":
-			processes[at.process] = chromeText(e.Arguments["name"])
+			processes[at.process] = chromeText(argumentsOf(e)["name"])
 		case e.Phase == "M" && e.Name == "thread_name":
-			threads[at] = chromeText(e.Arguments["name"])
+			threads[at] = chromeText(argumentsOf(e)["name"])
 		case e.Phase == "X" && threads[at] == "":
 			threads[at] = ""
 		}

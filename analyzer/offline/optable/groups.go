@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/gather"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -206,7 +207,7 @@ func (b *job) occurrences(rows []int) *occurrences {
 		times = append(times, r.End-r.Start)
 		o.participants[r.Rank] = true
 	}
-	o.tolerance = max(togetherNS, int64(togetherShare*float64(median(times))))
+	o.tolerance = max(togetherNS, int64(togetherShare*float64(gather.Median(times))))
 	return o
 }
 
@@ -240,7 +241,7 @@ func (b *job) fit(p partition, o *occurrences) fit {
 			left, wide = append(left, g.first-g.entered), append(wide, g.last-g.first)
 		}
 	}
-	f.left, f.wide = median(left), median(wide)
+	f.left, f.wide = gather.Median(left), gather.Median(wide)
 	return f
 }
 
@@ -251,11 +252,6 @@ func (o *occurrences) tooFine(f fit, others []fit) bool {
 	return slices.ContainsFunc(others, func(q fit) bool {
 		return q.judged() && q.apart <= o.tolerance && q.left >= 0 && f.left > share*q.left && f.left-q.left > doubt*q.wide+togetherNS
 	})
-}
-
-func median(d []int64) int64 {
-	slices.Sort(d)
-	return d[len(d)/2]
 }
 
 // instance is one occurrence of an operation.
@@ -299,18 +295,9 @@ func (b *job) apart(p partition, o *occurrences) int64 {
 				}
 			}
 			if len(d) >= instancesNeeded {
-				worst = max(worst, spread(d))
+				worst = max(worst, gather.Spread(d))
 			}
 		}
 	}
 	return worst
-}
-
-// spread is the median distance from the median.
-func spread(d []int64) int64 {
-	m := median(d)
-	for i := range d {
-		d[i] = max(d[i]-m, m-d[i])
-	}
-	return median(d)
 }
