@@ -451,6 +451,12 @@ var tasks = []task{
 		script: `LOG_GB=${LOG_GB:-5} go test -run '^$' -bench 'Logs$' -benchtime 1x -timeout 20m ./analyzer/offline`,
 	},
 	{
+		name: "bench-outside", settings: "NVRX= TORCH_VERSIONS=\"2.9.1 2.10.0\"", took: 12 * minute, first: "14 GB of PyTorch",
+		needs:  setup.Needs{Programs: []string{"culprit-analyzer"}, Installs: []setup.Install{pySpy, torch("${TORCH_VERSIONS:-2.9.1 2.10.0}")}},
+		about:  "Culprit beside fr_trace, NVRx and grep on the same files; writes results/outside.md. NVRX=checkout of nvidia-resiliency-ext.",
+		script: `go run ./sim/outside -nvrx="${NVRX:-}" -python="$(printf '.cache/torch-%s/bin/python ' ${TORCH_VERSIONS:-2.9.1 2.10.0})"`,
+	},
+	{
 		name: "bench-nccl", needs: nccl, settings: "NCCL=2.30.7 OTHERS=", took: 5 * minute,
 		about: "What the shim's callbacks cost inside the real NCCL. Wants a quiet machine.",
 		script: `bin/nccl-get "${NCCL:-2.30.7}"
