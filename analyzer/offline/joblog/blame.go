@@ -26,9 +26,10 @@ func (b *builder) blame(logs []*Log, states map[Place]*State) {
 		waited[place.Rank] = waited[place.Rank] || len(s.Ops) > 0
 	}
 	b.waiting = map[int]*Exception{}
+	b.interrupted = interrupted(logs)
 	for _, l := range logs {
 		for i := range l.Exceptions {
-			if e := &l.Exceptions[i]; e.Rank >= 0 && e.Victim() && !e.Tail && b.waiting[e.Rank] == nil && !waited[e.Rank] {
+			if e := &l.Exceptions[i]; e.Rank >= 0 && e.Victim() && !e.Tail && b.waiting[e.Rank] == nil && !waited[e.Rank] && e.Rank != b.interrupted {
 				b.waiting[e.Rank] = e
 				b.Rank(e.Rank)
 			}

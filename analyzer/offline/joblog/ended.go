@@ -42,7 +42,7 @@ func (d *death) bare() bool { return d.exception == nil && strings.HasPrefix(d.W
 func (b *builder) ended(logs []*Log, waited map[int]bool) {
 	deaths := map[int]*death{}
 	for _, e := range b.candidates(logs) {
-		if !waited[e.Rank] && !isVictim(e.Why) && deaths[e.Rank] == nil {
+		if !waited[e.Rank] && (!isVictim(e.Why) || e.Rank == b.interrupted) && deaths[e.Rank] == nil {
 			deaths[e.Rank] = &death{End: e}
 		}
 	}
@@ -67,6 +67,28 @@ func (b *builder) ended(logs []*Log, waited map[int]bool) {
 		}
 		b.Facts = append(b.Facts, rca.Fact{Host: r.Host, Rank: id, Component: "process", Kind: kind, Text: d.own()})
 	}
+}
+
+// interrupted gives the rank that SIGINT alone reached, as its launcher saw; -1: none, or several. From a terminal it reaches all.
+func interrupted(logs []*Log) int {
+	alone := map[int]bool{}
+	ended := -1
+	for _, l := range logs {
+		for _, e := range l.Ends {
+			if strings.Contains(e.Why, "SIGINT") && !e.Task {
+				ended, alone[e.Rank] = e.Rank, true
+			}
+		}
+		for i := range l.Exceptions {
+			if e := &l.Exceptions[i]; e.Class == "KeyboardInterrupt" {
+				alone[e.Rank] = true
+			}
+		}
+	}
+	if delete(alone, -1); len(alone) == 1 { // The launcher's own has no rank.
+		return ended
+	}
+	return -1
 }
 
 // earliest leaves the rank that ended first, where all ended on one host with a plain exit code and their launchers say when: the

@@ -179,3 +179,26 @@ func TestFingerprints(t *testing.T) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
 	}
 }
+
+// SIGINT that reaches one rank ends that rank; from a terminal it reaches all, and tells of none.
+func TestInterrupted(t *testing.T) {
+	broke := "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:19351"
+	list := func(rank int) string {
+		return fmt.Sprintf("Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-28_19:14:56\n  host      : a\n  rank      : %d (local_rank: %d)\n  exitcode  : -2 (pid: %d)\n", rank, rank, 700+rank)
+	}
+	for name, c := range map[string]struct {
+		text string
+		want []int
+	}{
+		"one":              {died(2, "KeyboardInterrupt") + died(3, broke) + died(1, broke) + list(2), []int{2}},
+		"all":              {died(0, "KeyboardInterrupt") + died(1, "KeyboardInterrupt") + died(2, "KeyboardInterrupt") + died(3, "KeyboardInterrupt") + list(2), nil},
+		"the launcher too": {died(1, "KeyboardInterrupt") + died(2, "KeyboardInterrupt") + list(2), nil},
+	} {
+		l := parse(t, c.text)
+		l.World = 4
+		v := engine.Analyze(Evidence([]*Log{l}, nil, 0).Evidence, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+		if got := ranksOf(v); c.want != nil && !slices.Equal(got, c.want) || c.want == nil && slices.Contains(got, 2) {
+			t.Errorf("%s: %s %v: %s", name, v.Class, got, v.Summary)
+		}
+	}
+}

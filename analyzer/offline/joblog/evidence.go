@@ -169,6 +169,8 @@ type builder struct {
 	// waiting are the ranks whose communication broke off, with how; over: all ended together, and nobody waited.
 	waiting map[int]*Exception
 	over    bool
+	// interrupted is the one rank that was.
+	interrupted int
 	// bus are the PCI addresses of ranks' GPUs. stated is how many ranks the job has, where something says so.
 	bus     map[int]string
 	stated  int
