@@ -88,11 +88,18 @@ func ofJob(name, source, dir string, t truth) []benchCase {
 	var all []string
 	for _, e := range evidence {
 		path := filepath.Join(dir, e.name)
-		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		info, err := os.Stat(path)
+		if err != nil || info.Size() == 0 {
+			continue
+		}
+		if files, err := os.ReadDir(path); info.IsDir() && (err != nil || len(files) == 0) {
 			continue
 		}
 		all = append(all, path)
 		out = append(out, benchCase{name + ", " + e.what, source + ": " + e.what, []string{path}, t})
+	}
+	if len(all) == 0 {
+		return nil
 	}
 	return append(out, benchCase{name + ", all", source + ": all of it", all, t})
 }

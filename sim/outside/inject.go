@@ -133,6 +133,9 @@ func (s *settings) job(ctx context.Context, python, dir, fault string) error {
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
 		return err
 	}
+	if info, err := log.Stat(); err != nil || info.Size() == 0 {
+		return fmt.Errorf("the job printed nothing in %s: the machine is too busy", jobLength)
+	}
 	return os.Rename(filepath.Join(dir, "job.part"), filepath.Join(dir, "job.log"))
 }
 
