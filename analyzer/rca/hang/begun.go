@@ -23,22 +23,22 @@ func (x *standstill) unseenKernel(j *join) bool {
 // freeQueued frees the operations that nothing shows to have begun, and whose ranks all have another in flight that gets on: the GPUs come to
 // them later. Which was called first does not count: each stream has its own order, and those of a replayed graph are called in none.
 func (x *standstill) freeQueued() {
-	getsOn := make([]bool, len(x.Nodes)) // By node: an operation that it has called moves.
-	for i := range x.insts {
-		in := &x.insts[i]
-		if in.stuck || !slices.ContainsFunc(in.joins, func(j join) bool { return j.active && showsProgress(j.op) && x.moves(&j) }) {
-			continue
-		}
-		for k := range in.joins {
-			getsOn[in.joins[k].node] = true
-		}
-	}
 	for i := range x.insts {
 		in := &x.insts[i]
 		in.stuck = in.stuck && slices.ContainsFunc(in.joins, func(j join) bool {
-			return j.active && (!x.unseenKernel(&j) || !getsOn[j.node])
+			return j.active && (!x.unseenKernel(&j) || !x.getsOn(j.node))
 		})
 	}
+}
+
+// getsOn reports whether anything that a rank has called moves: its GPU then stands in nothing that it may come to later.
+func (x *standstill) getsOn(n int32) bool {
+	r := x.Nodes[n].Rank
+	return r != nil && slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
+		return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
+			return showsProgress(&o) && x.moves(&join{still: standsFor(&o, &m, r)})
+		})
+	})
 }
 
 // wouldShow reports whether an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or

@@ -265,7 +265,7 @@ func (w *waitFor) ofComponent(vs []int32) candidate {
 		return w.withoutRecord(ranks[0])
 	case locked && lock.strong():
 		return lock
-	case best != nil && w.Nodes[best.node].Rank != nil:
+	case best != nil && w.Nodes[best.node].Rank != nil && !(best.is(&gpuGivesNothingUnseen) && w.getsOn(best.node)):
 		return w.weakFlaw(best, vs)
 	case single && !w.inFlight(ranks[0]):
 		return w.missed(ranks[0])
