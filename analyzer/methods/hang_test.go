@@ -127,6 +127,24 @@ func TestM7AllFlowsOfARank(t *testing.T) {
 	}
 }
 
+// TestM7AnotherPairOfTheGroup: of two pairs of a group that stand, the one that has stood less moved least.
+func TestM7AnotherPairOfTheGroup(t *testing.T) {
+	pair := func(from, to int, moved int64, stood time.Duration) func(r int, o *rca.Op) {
+		return func(r int, o *rca.Op) {
+			o.Age, o.Stuck = stood, stood
+			if o.Peer = to; r == to {
+				o.Func, o.Peer = "Recv", from
+				return
+			}
+			o.Flows = []rca.Flow{send(0, to, moved, moved, moved)}
+		}
+	}
+	j := newHung(4).comm("pp", 0, 1, 2, 3).in("pp", "Send", []int{0, 1}, pair(0, 1, 9, 8*time.Second)).in("pp", "Send", []int{2, 3}, pair(2, 3, 1, 6*time.Second))
+	if v := say(t, j.ev, "mycroft"); !slices.Contains(v.Ranks, 2) {
+		t.Errorf("%s %v: %s", v.Class, v.Ranks, v.Note)
+	}
+}
+
 // TestM7CheckMinOpLooksAtWhatRuns: a program that runs ahead has called operations that its GPU has not begun. What it has called says nothing.
 func TestM7CheckMinOpLooksAtWhatRuns(t *testing.T) {
 	j := newHung(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 2})

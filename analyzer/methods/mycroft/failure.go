@@ -65,9 +65,13 @@ func follow(s *record.Standing, all []*record.Standing) record.Vote {
 	return v
 }
 
-// blocked reports whether nothing of a rank's is under way: its GPU gives nothing, which may be because it waits elsewhere.
+// blocked reports whether nothing of a rank's is under way in an operation that stands: its GPU gives nothing, which may be because it waits
+// elsewhere. Of a pair that stands, the rank may be at the end of another transfer of the group.
 func blocked(s *record.Standing, rank int) bool {
 	op := s.Has(rank)
+	if op == nil {
+		return true
+	}
 	for i := range op.Flows {
 		f := &op.Flows[i]
 		if f.Send && !f.Finished() && (f.Ready > f.Transmitted || f.Transmitted > f.Done) {

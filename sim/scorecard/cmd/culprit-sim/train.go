@@ -26,7 +26,7 @@ type trainFlags struct {
 	out    string
 }
 
-// trainCommand trains the detector of abnormal operators that analysis.operator_model names.
+// trainCommand trains the detector of abnormal operators for --operator-model.
 func trainCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
 	f := trainFlags{sim: matrix.Options{Quick: true}}
 	cmd := app.Command("train", "Train a detector of abnormal operations (a random forest) on simulated jobs, or on tables of own ones.")
