@@ -6,6 +6,7 @@ package slow
 import (
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
@@ -29,6 +30,7 @@ type peerWork struct {
 	gap  []int64 // By segment: what its peers take.
 	own  []int64 // What its rank usually takes there.
 	body []int64
+	host []int64 // By how much its peers' calls come late.
 }
 
 // slowComm is a communicator or pair whose transfers take longer than its peers'.
@@ -60,10 +62,11 @@ func (t *timeline) peerWork() *peerWork {
 	if t.peers != nil {
 		return t.peers
 	}
-	w := &peerWork{gap: make([]int64, len(t.segs)), own: make([]int64, len(t.segs)), body: make([]int64, len(t.segs))}
+	w := &peerWork{gap: make([]int64, len(t.segs)), own: make([]int64, len(t.segs)), body: make([]int64, len(t.segs)), host: make([]int64, len(t.segs))}
 	v := &variation{took: make([]int64, len(t.Nodes)), quick: make([]int64, len(t.Nodes))}
+	late := &variation{took: make([]int64, len(t.Nodes)), quick: make([]int64, len(t.Nodes))}
 	for i := range t.segs {
-		w.gap[i], w.body[i] = t.segs[i].gap, t.segs[i].stay
+		w.gap[i], w.body[i], w.host[i] = t.segs[i].gap, t.segs[i].stay, t.segs[i].host
 	}
 	list := t.byPosition()
 	for from := 0; from < len(list); {
@@ -72,6 +75,7 @@ func (t *timeline) peerWork() *peerWork {
 			to++
 		}
 		t.position(list[from:to], func(s *seg) int64 { return s.gap }, w.gap, w.own, v)
+		t.position(list[from:to], func(s *seg) int64 { return s.host }, w.host, nil, late)
 		if t.segs[list[from]].compute {
 			t.position(list[from:to], func(s *seg) int64 { return s.stay }, w.body, nil, v)
 		}
@@ -170,6 +174,7 @@ func (b *baseline) excessWork() {
 			continue
 		}
 		b.excess[n], over[n], late[n] = make([]int64, t.iters), make([]int64, t.iters), make([]int64, t.iters)
+		calls, sum, lateness := make([]int64, t.iters), int64(0), int64(0)
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
 			if !s.works() {
@@ -183,10 +188,19 @@ func (b *baseline) excessWork() {
 				d += s.stay - b.body[i]
 			}
 			b.excess[n][s.iter] += d
+			sum += d
+			if !s.holed && !s.restored { // Else the time before it may be that of an operation whose record is lost.
+				calls[s.iter] += s.host - b.host[i]
+				lateness += s.host - b.host[i]
+			}
 			if d > 0 && !s.restored { // A restored record cannot tell whether the call came late.
 				over[n][s.iter] += d
 				late[n][s.iter] += min(d, s.host)
 			}
+		}
+		// Where kernels are not seen, what all ranks of a host take alike may be waiting in an operation inside it for the one that calls late.
+		if r := t.Nodes[n].Rank; r != nil && r.Caps&(rca.SeesCalls|rca.SeesKernels) == rca.SeesCalls && lateness > max(sum, -sum) {
+			b.excess[n] = calls
 		}
 		if t.iters > 0 {
 			usual = append(usual, max(0, median64(slices.Clone(b.excess[n]))))

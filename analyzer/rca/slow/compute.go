@@ -70,6 +70,10 @@ func (a *analysis) heavyRanks() *suspects {
 	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(share[y], share[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return share[n] < along*share[heavy[0]] })
+	late := func(n int32) bool { return a.base.hostPart[n] > mostlyHost }
+	if a.startsUnseen() && len(a.hostsOf(heavy)) == 1 && slices.ContainsFunc(heavy, late) { // Inside a host, the others wait for those that call late.
+		heavy = slices.DeleteFunc(heavy, func(n int32) bool { return !late(n) })
+	}
 	s := &suspects{nodes: heavy, share: share[heavy[0]], gain: a.idealise(heavy), weight: heavyWeight}
 	if least := a.leastGainOf(s.share); s.gain < least {
 		s.gain, s.weight = least, pick(a.past == nil, heavyAlwaysWeight, heavyGrownWeight)
@@ -103,18 +107,16 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 	}
 	if a.startsUnseen() {
 		f.weight = min(f.weight, startsUnseenFactor)
-		return f, a.believable(f.nodes) && !a.acrossStages(f.nodes)
 	}
-	return f, !a.acrossStages(f.nodes)
+	return f, (!a.startsUnseen() || a.believable(f.nodes)) && !a.acrossStages(f.nodes)
 }
 
 // acrossStages reports whether ranks of a pipeline's stages were compared with ranks of other stages alone: these do other work. Others of
 // their own stage would tell, and a search asks for them first (unseenReplicas); whole stages on several hosts are no machine's fault.
 func (a *analysis) acrossStages(nodes []int32) bool {
 	replicas, peers := a.replicasOf(nodes), a.peersOf(nodes[0])
-	compared := func(n int32) bool { return !slices.Contains(nodes, n) && slices.Contains(peers, n) }
 	others := len(replicas) > len(nodes) || !a.Ev.Partial && len(a.unseenReplicas(nodes)) > 0 || a.pipelined() && len(a.hostsOf(nodes)) > 1
-	return others && len(peers) > 0 && !slices.ContainsFunc(replicas, compared)
+	return others && len(peers) > 0 && !slices.ContainsFunc(replicas, func(n int32) bool { return !slices.Contains(nodes, n) && slices.Contains(peers, n) })
 }
 
 // unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels
@@ -175,10 +177,7 @@ func (a *analysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
 	for _, n := range heavy {
 		host += a.base.hostPart[n] / float64(len(heavy))
 	}
-	own := fmt.Sprintf(words.Computes, 100*share)
-	if len(heavy) > 1 {
-		own = fmt.Sprintf(words.Compute, 100*share)
-	}
+	own := fmt.Sprintf(pick(len(heavy) > 1, words.Compute, words.Computes), 100*share)
 	switch c := a.factCause(heavy); {
 	case c != rca.CauseUnknown:
 		return c, own
@@ -399,12 +398,7 @@ func (a *analysis) evenly(before, after []float64) (ratio float64, even bool) {
 		return 1, false
 	}
 	ratio, _ = center(rs)
-	alike := 0
-	for _, r := range rs {
-		if (r-1) > evenLow*(ratio-1) && (r-1) < evenHigh*(ratio-1) {
-			alike++
-		}
-	}
+	alike := countFunc(rs, func(r float64) bool { return (r-1) > evenLow*(ratio-1) && (r-1) < evenHigh*(ratio-1) })
 	return ratio, float64(alike) >= nearlyAll*float64(len(rs))
 }
 

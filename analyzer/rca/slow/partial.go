@@ -68,11 +68,11 @@ func (t *timeline) holeShare() float64 {
 }
 
 // leastGainOf gives what it would gain at least if a rank did without something that takes a share of its iteration, when
-// not all ranks were seen, or not all records; 1 when they were. The replay cannot know it then: it leaves those who waited for
+// not all ranks were seen, not all records, or no kernels; 1 when they were. The replay cannot know it then: it leaves those who waited for
 // what was not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
 // everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
 func (a *analysis) leastGainOf(share float64) float64 {
-	if a.seenWhole() {
+	if a.seenWhole() && !a.startsUnseen() {
 		return 1
 	}
 	return a.gainInLockstep(share)
@@ -122,7 +122,7 @@ func (a *analysis) clarity() float64 {
 // is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
 // operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
 func (a *analysis) believable(nodes []int32) bool {
-	if len(a.hostsOf(nodes)) != 1 || len(a.replicasOf(nodes)) == len(nodes) || a.sentMore(nodes) {
+	if len(a.hostsOf(nodes)) != 1 || a.pipelined() && len(a.replicasOf(nodes)) == len(nodes) || a.sentMore(nodes) {
 		return false
 	}
 	if g := a.grown(); g != nil {

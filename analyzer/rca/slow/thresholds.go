@@ -36,7 +36,6 @@ const (
 	pausesWeight        = 0.6  // Of pauses that explain the longer iterations,
 	regularPausesWeight = 0.85 // of those that come at equal distances, or while a rank writes.
 	worthTelling        = 0.02 // What an answer to "what if" must save to be told.
-	pathShare           = 0.2  // Of the critical path, from which one rank's own work stands out on it.
 	led                 = 0.95 // Of the result of a search, which was led to the ranks it asked by what is known of all.
 )
 

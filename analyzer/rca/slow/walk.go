@@ -31,10 +31,7 @@ func (t *timeline) walkBack() *walk {
 			}
 		}
 	}
-	for range len(t.segs) + 1 {
-		if at < 0 {
-			break
-		}
+	for n := 0; at >= 0 && n <= len(t.segs); n++ {
 		s := &t.segs[at]
 		j := &t.jobs[s.job]
 		if j.compute {
@@ -44,8 +41,7 @@ func (t *timeline) walkBack() *walk {
 				at = j.last
 				s = &t.segs[at]
 			}
-			w.time[s.node][pathTransfer] += j.transfer
-			w.total += j.transfer
+			w.add(s, pathTransfer, j.transfer)
 		}
 		w.add(s, pathHost, s.host)
 		w.add(s, pathCompute, s.gap-s.host)
@@ -55,9 +51,6 @@ func (t *timeline) walkBack() *walk {
 }
 
 func (w *walk) add(s *seg, k pathKind, d int64) {
-	if d <= 0 {
-		return
-	}
-	w.time[s.node][k] += d
-	w.total += d
+	w.time[s.node][k] += max(0, d)
+	w.total += max(0, d)
 }
