@@ -213,9 +213,9 @@ func TestSegment(t *testing.T) {
 		Send: trace.Direction{Flows: 2, Steps: 4, Bytes: 48, ActiveNS: 30, WaitNS: [3]uint64{1, 2, 3}, FirstStepNS: 120, SlowestChannel: 1, SlowestPeer: 2, SlowestNS: 50, FastestNS: 10},
 		Recv: trace.Direction{Flows: 1, Steps: 5, Bytes: 32, ActiveNS: 40, WaitNS: [3]uint64{4, 5, 6}, FirstStepNS: 110, SlowestChannel: 3, SlowestPeer: 0, SlowestNS: 70, FastestNS: 20},
 	}
-	got, ok := Segment(7, c)
+	got, ok := segment(c, "beef/4")
 	want := rca.Segment{
-		Rank: 7, Kind: rca.SegmentOp, Iteration: -1, Comm: "beef/4", Number: 5, Seq: 3, SendFlows: 2, RecvFlows: 1, SendBytes: 48, RecvBytes: 32, SendActive: 30, RecvActive: 40, SendPeer: 2, Func: "ReduceScatter", Peer: -1, Bytes: 64, Start: 100, End: 500,
+		Rank: -1, Kind: rca.SegmentOp, Iteration: -1, Comm: "beef/4", Number: 5, Seq: 3, SendFlows: 2, RecvFlows: 1, SendBytes: 48, RecvBytes: 32, SendActive: 30, RecvActive: 40, SendPeer: 2, Func: "ReduceScatter", Peer: -1, Bytes: 64, Start: 100, End: 500,
 		Active: 40, SendWait: [3]time.Duration{1, 2, 3}, RecvWait: [3]time.Duration{4, 5, 6}, Steps: 9, SlowestChannel: 3, SlowestPeer: 0,
 		SlowestTime: 70, FastestTime: 20, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
 	}
@@ -225,18 +225,18 @@ func TestSegment(t *testing.T) {
 	for algo, want := range map[trace.Algo]int{trace.AlgoRing: 7, trace.AlgoTree: 7, trace.AlgoUnknown: 0} {
 		probed := *c
 		probed.Algo, probed.SendProbes, probed.RecvProbes = algo, 7, 7
-		if got, _ := Segment(7, &probed); got.SendProbes != want || got.RecvProbes != want {
+		if got, _ := segment(&probed, "beef/4"); got.SendProbes != want || got.RecvProbes != want {
 			t.Errorf("%s: %d and %d probes, want %d", algo, got.SendProbes, got.RecvProbes, want)
 		}
 	}
 	c.EnteredNS = 105
-	if got, _ := Segment(7, c); got.Entered != 105 {
+	if got, _ := segment(c, "beef/4"); got.Entered != 105 {
 		t.Errorf("entered at %d", got.Entered)
 	}
 	for name, bad := range map[string]trace.Completion{
 		"no start": {LeftNS: 5}, "never left": {EnqueuedNS: 5}, "left before": {EnqueuedNS: 5, LeftNS: 4}, "absurd": {EnqueuedNS: 5, LeftNS: math.MaxUint64},
 	} {
-		if _, ok := Segment(7, &bad); ok {
+		if _, ok := segment(&bad, "beef/4"); ok {
 			t.Errorf("%s became a segment", name)
 		}
 	}
@@ -260,9 +260,9 @@ func TestEntered(t *testing.T) {
 		{"a ring from a root passes on", trace.Broadcast, trace.AlgoRing, 0, 140, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, ok := Segment(0, &trace.Completion{
+			s, ok := segment(&trace.Completion{
 				Func: tt.fn, Algo: tt.algo, EnqueuedNS: 100, EnteredNS: tt.kernel, LeftNS: 500, GPUReadyNS: tt.ready, Recv: trace.Direction{FirstStepNS: 110},
-			})
+			}, "c")
 			if !ok || s.Entered != tt.entered {
 				t.Errorf("entered at %d, want %d", s.Entered, tt.entered)
 			}

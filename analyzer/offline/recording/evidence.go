@@ -195,23 +195,31 @@ func (a *assembly) timeline(nodes []*Node, fileRank map[string]int) {
 		ticket uint64
 	}
 	seen := map[record]bool{} // Several recordings of one node overlap.
+	done := map[string]*evidence.Finished{}
 	for _, n := range nodes {
+		of := done[n.Host]
+		if of == nil {
+			of = &evidence.Finished{}
+			done[n.Host] = of
+		}
 		for i := range n.Completions {
 			c := &n.Completions[i]
-			rank, ok := fileRank[n.Host+"/"+c.File]
-			key := record{n.Host + "/" + c.File, c.Ticket}
-			if !ok || seen[key] {
-				continue
+			if key := (record{n.Host + "/" + c.File, c.Ticket}); !seen[key] {
+				seen[key] = true
+				of.Add(key.file, &c.Completion)
 			}
-			seen[key] = true
-			s, ok := evidence.Segment(rank, &c.Completion)
-			if !ok {
-				continue
-			}
-			if comm := a.Knows(s.Comm); comm != nil && c.Flags&trace.OpP2P != 0 && c.Peer >= 0 && int(c.Peer) < len(comm.Members) {
-				s.Peer = comm.Members[c.Peer]
-			}
-			a.Timeline = append(a.Timeline, s)
 		}
+	}
+	at := evidence.Place{
+		Rank: func(file string) (int, bool) { rank, ok := fileRank[file]; return rank, ok },
+		Member: func(id rca.CommID, commRank int) int {
+			if comm := a.Knows(id); comm != nil && commRank >= 0 && commRank < len(comm.Members) {
+				return comm.Members[commRank]
+			}
+			return -1
+		},
+	}
+	for _, host := range slices.Sorted(maps.Keys(done)) {
+		a.Timeline = done[host].Append(a.Timeline, at)
 	}
 }

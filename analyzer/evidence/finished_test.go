@@ -51,9 +51,9 @@ func TestOperationsWithoutEnd(t *testing.T) {
 				h.ranks[file], a.seen[rank] = rank, seen{node: node, process: &nodeapi.Process{File: file}, rank: rca.Rank{
 					Memberships: []rca.Membership{{Comm: CommID(trace.CommKey{ID: 0xa, NRanks: tc.done[rank].NRanks})}},
 				}}
-				h.add(file, &tc.done[rank])
+				h.done.Add(file, &tc.done[rank])
 				if tc.busy > 0 {
-					h.add(file, &trace.Completion{CommID: 0xb, NRanks: 2, Func: trace.AllReduce, EnqueuedNS: 1, LeftNS: tc.busy})
+					h.done.Add(file, &trace.Completion{CommID: 0xb, NRanks: 2, Func: trace.AllReduce, EnqueuedNS: 1, LeftNS: tc.busy})
 				}
 			}
 			got := slices.DeleteFunc(h.appendSegments(nil, &a), func(s rca.Segment) bool { return s.Start == 1 })
