@@ -129,6 +129,7 @@ func (d *Directory) leaveOut(instances map[string]bool) {
 func (d *Directory) pushing() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	maps.DeleteFunc(d.pushed, func(instance string, _ bool) bool { _, scraped := d.targets.seen[instance]; return scraped })
 	if len(d.pushed) == 0 {
 		return ""
 	}

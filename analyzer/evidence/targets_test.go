@@ -140,3 +140,13 @@ type stepped struct {
 }
 
 func (s *stepped) Now() time.Time { return s.at }
+
+// An exporter that is scraped since is no longer told to be left out.
+func TestPushedSeriesAreForgotten(t *testing.T) {
+	d := NewDirectory(&prom{}, config.Default().Prometheus, func(error) {}, clock.System)
+	d.leaveOut(map[string]bool{"late:1": true, "evil:1": true})
+	d.targets.seen = map[string]time.Time{"late:1": time.Now()}
+	if why := d.pushing(); !strings.Contains(why, "evil:1") || strings.Contains(why, "late:1") {
+		t.Errorf("%q, want evil:1 alone", why)
+	}
+}
