@@ -150,7 +150,7 @@ func names(of, other string, paths ...string) lie {
 // passes for one; and run under one name by several users. No host, rank or user of others is named, and nobody but exporters is asked.
 func TestLiars(t *testing.T) {
 	if !*long {
-		t.Skip("needs -e2e.long: unit tests have each of these lies by itself")
+		t.Skip("needs -e2e.long (test-e2e-long); unit tests have each of these lies by itself")
 	}
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "culprit-liars-")

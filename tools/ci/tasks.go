@@ -295,8 +295,8 @@ var tasks = []task{
 	},
 	{
 		name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 5 * minute, needs: stack,
-		about:  "The end-to-end tests that make test has in part: each version of the profiler interface, jobs of up to 512 simulated ranks.",
-		script: `go test -timeout 60m -count=1 -v -run 'TestProfilerVersions|TestSimulatedClusters|TestLargeJobs' ./sim/e2e -e2e.long`,
+		about:  "The end-to-end tests that make test has in part: each version of the profiler interface, jobs of up to 512 simulated ranks, liars.",
+		script: `go test -timeout 60m -count=1 -v -run 'TestProfilerVersions|TestSimulatedClusters|TestLargeJobs|TestLiars' ./sim/e2e -e2e.long`,
 	},
 	{
 		name: "test-transfers", where: inLong, lane: plan.Waits, took: 11 * minute, needs: stack,
