@@ -229,6 +229,9 @@ func (x *index) membership(c *trace.Comm, nowNS uint64, caps rca.Capability) rca
 		Nodes:           max(0, int(c.NNodes)),
 		KernelUntrusted: c.Flags&trace.CommKernelUntrusted != 0,
 	}
+	if c.OpsUnseen > 0 && c.OpsUnseen == c.OpsCompleted {
+		m.SinceCompleted = -1 // Nothing shows an end: each is given up when a later one needs its place.
+	}
 	before, _ := slices.BinarySearch(x.made, c.CreatedNS)
 	m.Order = before + 1
 	for f, n := range c.SeqStarted {

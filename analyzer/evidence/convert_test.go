@@ -116,6 +116,20 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// TestEndsThatNobodySaw: operations that are given up when a later one needs their place do not say when the last one ended.
+func TestEndsThatNobodySaw(t *testing.T) {
+	for _, c := range []struct {
+		unseen uint64
+		want   time.Duration
+	}{{0, 9 * time.Second}, {40, 9 * time.Second}, {41, -1}} {
+		p := process1()
+		p.Comms[0].OpsUnseen = c.unseen
+		if got := Rank(p, nowNS).Memberships[0].SinceCompleted; got != c.want {
+			t.Errorf("of 41 operations %d ended unseen, and the last %v ago, want %v", c.unseen, got, c.want)
+		}
+	}
+}
+
 func TestProcessState(t *testing.T) {
 	for state, want := range map[nodeapi.ProcessState]rca.ProcessState{
 		nodeapi.ProcessRunning: rca.ProcessRunning, nodeapi.ProcessSleep: rca.ProcessRunning, nodeapi.ProcessDisk: rca.ProcessDisk,

@@ -137,41 +137,19 @@ func (o together) end(members int) int64 {
 	return max(o.called, o.ended)
 }
 
-// calledAhead gives for each communicator how many more of the operations without a seen end were called while an earlier one of the same
-// process was in flight than were not.
-func (l *Finished) calledAhead() map[rca.CommID]int {
-	order := make([]*finished, l.len())
-	for i := range order {
-		order[i] = l.at(i)
-	}
-	slices.SortStableFunc(order, func(a, b *finished) int { return cmp.Compare(a.segment.Start, b.segment.Start) })
-	out, busy := map[rca.CommID]int{}, map[string]int64{}
-	for _, f := range order {
-		switch {
-		case !f.unended:
-			busy[f.file] = max(busy[f.file], f.segment.End)
-		case busy[f.file] > f.segment.Start:
-			out[f.segment.Comm]++
-		default:
-			out[f.segment.Comm]--
-		}
-	}
-	return out
-}
-
 // endsUnseen gives what is known of the operations that nothing shows to end on some member. Inside a host, over NVLink or shared memory, no
 // proxy works, and without kernel events the call is all there is: who waits for one that is late is told from it in no other way. Where the
-// host runs ahead of its GPU, a call tells nothing of when the operation began, and those of its communicator are left out.
+// hosts run ahead of their GPUs, a call tells nothing of when the operation began.
 func (l *Finished) endsUnseen() map[opKey]together {
 	if l.unended == 0 {
 		return nil
 	}
-	out, ahead := map[opKey]together{}, l.calledAhead()
+	out := map[opKey]together{}
 	for _, unended := range []bool{true, false} {
 		for i := range l.len() {
 			f := l.at(i)
 			o, ok := out[opOf(f)]
-			if f.unended != unended || !ok && !unended || unended && ahead[f.segment.Comm] > 0 {
+			if f.unended != unended || !ok && !unended {
 				continue
 			}
 			o.members++
@@ -182,7 +160,39 @@ func (l *Finished) endsUnseen() map[opKey]together {
 			out[opOf(f)] = o
 		}
 	}
+	if l.runsAhead(out) {
+		return nil
+	}
 	return out
+}
+
+// runsAhead reports whether the node's processes call operations while those that they called before are in flight. One that waits for each
+// never does; one that waits once in an iteration of two operations or more does every second time or more often. Half way between is a
+// quarter. The calls of one group wait for none of it.
+func (l *Finished) runsAhead(ends map[opKey]together) bool {
+	order := make([]*finished, l.len())
+	for i := range order {
+		order[i] = l.at(i)
+	}
+	slices.SortStableFunc(order, func(a, b *finished) int { return cmp.Compare(a.segment.Start, b.segment.Start) })
+	ahead, after := 0, 0
+	busy, waits := map[string]int64{}, map[string]bool{} // By process: until when what it called is in flight, and whether the last call of it is not its own.
+	for _, f := range order {
+		if f.segment.GroupOrdinal <= 1 {
+			switch {
+			case busy[f.file] > f.segment.Start:
+				ahead++
+			case waits[f.file]:
+				after++
+			}
+		}
+		end := f.segment.End
+		if f.unended {
+			end = max(end, ends[opOf(f)].called)
+		}
+		busy[f.file], waits[f.file] = max(busy[f.file], end), end > f.segment.Start
+	}
+	return ahead > after/3
 }
 
 // segment converts one finished operation on a communicator and leaves rank and peer unknown; false: it has no times.

@@ -13,10 +13,12 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
+// members is the size of the communicators here.
+const members = 4
+
 // TestOperationsWithoutEnd takes operations that nothing shows to end to last until a member of the node saw the end, or all have called
 // them, and leaves out those that wait for members on other nodes, or do not wait for all.
 func TestOperationsWithoutEnd(t *testing.T) {
-	const members = 4
 	called := func(nRanks int32, f trace.Func, at ...uint64) (out []trace.Completion) {
 		for _, ns := range at {
 			out = append(out, trace.Completion{CommID: 0xa, NRanks: nRanks, Number: 7, Func: f, EnqueuedNS: ns, LeftNS: ns + 1000, Flags: trace.OpNoCompletion})
@@ -64,6 +66,45 @@ func TestOperationsWithoutEnd(t *testing.T) {
 				if s.Rank != i || s.Start != int64(tc.done[i].EnqueuedNS) || s.End != tc.want[i] || s.Kind != rca.SegmentOp {
 					t.Errorf("%+v, want it to end at %d", s, tc.want[i])
 				}
+			}
+		})
+	}
+}
+
+// TestRunsAhead tells processes that call operations ahead of their GPUs from those that wait for each, by the calls alone.
+func TestRunsAhead(t *testing.T) {
+	const us, iterations = int64(1000), 8
+	for _, tc := range []struct {
+		name   string
+		calls  int            // Operations between two waits.
+		group  bool           // They are one group.
+		behind [members]int64 // How much later a process calls, us.
+		want   bool
+	}{
+		{"each is waited for", 1, false, [members]int64{0, 400, 30, 20}, false},
+		{"every second is waited for", 2, false, [members]int64{0, 400, 30, 20}, true},
+		{"the last of many is waited for", 8, false, [members]int64{0, 0, 0, 400}, true},
+		{"groups are waited for", 3, true, [members]int64{0, 400, 30, 20}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, number := &Finished{}, uint64(0)
+			for i := range iterations {
+				for k := range tc.calls {
+					number++
+					for rank, late := range tc.behind {
+						ordinal := uint64(1)
+						if tc.group {
+							ordinal += uint64(k)
+						}
+						at := int64(i+1)*5000*us + late*us + int64(k)*10*us
+						l.Add(fmt.Sprint(rank), &trace.Completion{
+							CommID: 0xa, NRanks: members, Number: number, Func: trace.AllReduce, EnqueuedNS: uint64(at), LeftNS: uint64(at), GroupOrdinal: ordinal, Flags: trace.OpNoCompletion,
+						})
+					}
+				}
+			}
+			if got := l.endsUnseen() == nil; got != tc.want {
+				t.Errorf("they call ahead: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func lastOf(series []int64) float64 {
 	return pick(r >= jumpFactor, r, 1)
 }
 
-// sinceLast gives how long ago the last iteration began that all ranks show, as the median rank sees it, ns; 0 unknown.
+// sinceLast gives for how long all ranks were watched since the last iteration began that all of them show, ns; 0 unknown.
 func (t *timeline) sinceLast() int64 {
 	var open []int64
 	for n, list := range t.ranks {
@@ -146,5 +146,5 @@ func (t *timeline) sinceLast() int64 {
 	if len(open) == 0 {
 		return 0
 	}
-	return median64(open)
+	return slices.Min(open) // One that was read later tells of later iterations.
 }

@@ -334,12 +334,18 @@ func TestWaitsUnseenWithinHosts(t *testing.T) {
 func TestIterationThatDoesNotEnd(t *testing.T) {
 	for _, c := range []struct {
 		since time.Duration // The last operation ended.
+		first time.Duration // As rank 0 saw it, which was read first.
 		want  rca.Class
-	}{{time.Millisecond, rca.Healthy}, {500 * time.Millisecond, rca.Healthy}, {20 * time.Second, rca.Unknown}} {
+	}{
+		{time.Millisecond, time.Millisecond, rca.Healthy},
+		{500 * time.Millisecond, 500 * time.Millisecond, rca.Healthy},
+		{20 * time.Second, 20 * time.Second, rca.Unknown},
+		{20 * time.Second, 500 * time.Millisecond, rca.Healthy}, // Rank 0 may have gone on since.
+	} {
 		ev := rcatest.NewSlowJob(4, 2, 2).Evidence()
 		for r := range ev.Ranks {
 			for _, comm := range []rca.CommID{"dp_0", "dp_1", "dp_2", "dp_3"} {
-				ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: comm, SinceCompleted: c.since})
+				ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: comm, SinceCompleted: pick(r == 0, c.first, c.since)})
 			}
 			ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "idle", SinceCompleted: time.Hour})
 		}
