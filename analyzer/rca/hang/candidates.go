@@ -96,13 +96,7 @@ func (w *waitFor) membersOf(of []int32, component func(int32) bool) [][]int32 {
 
 // ranksOf gives those of some vertices that are ranks.
 func (w *waitFor) ranksOf(vs []int32) []int32 {
-	var out []int32
-	for _, v := range vs {
-		if int(v) < len(w.Nodes) {
-			out = append(out, v)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(vs), func(v int32) bool { return int(v) >= len(w.Nodes) })
 }
 
 // showsStrongly says what a vertex shows that is nobody else's doing.
@@ -305,17 +299,24 @@ func (w *waitFor) likeliest(ranks []int32) *own {
 	return best
 }
 
-// heldBy gives a flaw, of the same weight, of a rank whose data or buffers another flawed rank waits for: that one's may follow from it. nil
-// none.
+// heldBy gives a flaw, of the same weight, of a rank whose data or buffers another flawed rank waits for, itself, beside others of its host
+// where it may wait for those unseen, or by way of others: that one's may follow from it. nil none.
 func (w *waitFor) heldBy(by *own, ranks []int32) *own {
-	for _, e := range w.outOf(by.node) {
-		d := &w.edges[e]
-		if !d.sure || d.kind != edgeNoData && d.kind != edgeReceiver && d.kind != edgeDelivery || d.inst == by.inst || !slices.Contains(ranks, d.to) {
-			continue
-		}
-		owns := w.ownsOf(d.to)
-		if i := slices.IndexFunc(owns, func(o own) bool { return o.weight == by.weight }); i >= 0 {
-			return &owns[i]
+	held := []int32{by.node}
+	if by.mayBeInsideHost() {
+		held = w.matesIn(by.node, by.inst)
+	}
+	for i := 0; i < len(held); i++ {
+		for _, e := range w.outOf(held[i]) {
+			d := &w.edges[e]
+			if !d.sure || d.kind != edgeNoData && d.kind != edgeReceiver && d.kind != edgeDelivery || d.inst == by.inst || slices.Contains(held, d.to) || !slices.Contains(ranks, d.to) {
+				continue
+			}
+			owns := w.ownsOf(d.to)
+			if k := slices.IndexFunc(owns, func(o own) bool { return o.weight == by.weight }); k >= 0 {
+				return &owns[k]
+			}
+			held = append(held, d.to)
 		}
 	}
 	return nil

@@ -138,13 +138,10 @@ func wholeChannel(o *rca.Op, ch int) bool {
 	if !ringLike(o.Algo) {
 		return false
 	}
-	send, recv := false, false
-	for i := range o.Flows {
-		if f := &o.Flows[i]; f.Channel == ch {
-			send, recv = send || f.Send, recv || !f.Send
-		}
+	has := func(send bool) bool {
+		return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Channel == ch && f.Send == send })
 	}
-	return send && recv
+	return has(true) && has(false)
 }
 
 // treeChannel is one channel of a communicator.
