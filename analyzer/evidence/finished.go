@@ -166,9 +166,10 @@ func (l *Finished) endsUnseen() map[opKey]together {
 	return out
 }
 
-// runsAhead reports whether the node's processes call operations while those that they called before are in flight. One that waits for each
-// never does; one that waits once in an iteration of two operations or more does every second time or more often. Half way between is a
-// quarter. The calls of one group wait for none of it.
+// runsAhead reports whether the node's processes call operations while those that they called before are in flight: nearer to when they called
+// those than to when they ended, as the end of a network operation is seen a little late. One that waits for each never does; one that waits
+// once in an iteration of two operations or more does every second time or more often. Half way between is a quarter. The calls of one group
+// wait for none of it.
 func (l *Finished) runsAhead(ends map[opKey]together) bool {
 	order := make([]*finished, l.len())
 	for i := range order {
@@ -176,21 +177,24 @@ func (l *Finished) runsAhead(ends map[opKey]together) bool {
 	}
 	slices.SortStableFunc(order, func(a, b *finished) int { return cmp.Compare(a.segment.Start, b.segment.Start) })
 	ahead, after := 0, 0
-	busy, waits := map[string]int64{}, map[string]bool{} // By process: until when what it called is in flight, and whether the last call of it is not its own.
+	type span struct{ start, end int64 }
+	last := map[string]span{} // By process: of what it called, what ends last.
 	for _, f := range order {
-		if f.segment.GroupOrdinal <= 1 {
-			switch {
-			case busy[f.file] > f.segment.Start:
+		before, start := last[f.file], f.segment.Start
+		if f.unended && f.segment.GroupOrdinal <= 1 && before.end > before.start { // Else it waited for nobody.
+			if before.end-start > start-before.start {
 				ahead++
-			case waits[f.file]:
+			} else {
 				after++
 			}
 		}
-		end := f.segment.End
+		now := span{start, f.segment.End}
 		if f.unended {
-			end = max(end, ends[opOf(f)].called)
+			now.end = max(now.end, ends[opOf(f)].called)
 		}
-		busy[f.file], waits[f.file] = max(busy[f.file], end), end > f.segment.Start
+		if now.end >= before.end {
+			last[f.file] = now
+		}
 	}
 	return ahead > after/3
 }

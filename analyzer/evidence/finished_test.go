@@ -109,3 +109,27 @@ func TestRunsAhead(t *testing.T) {
 		})
 	}
 }
+
+// TestNetworkEndsComeLate has processes that wait for each operation, two of which know the network's ends, a little after the fact. That the
+// next operation is called before is no reason to take their calls for ones ahead of the GPU.
+func TestNetworkEndsComeLate(t *testing.T) {
+	const us = int64(1000)
+	l := &Finished{}
+	for i := range int64(8) {
+		begun := (i + 1) * 5000 * us
+		for rank, late := range [members]int64{0, 400, 30, 20} {
+			net := trace.Completion{CommID: 0xa, NRanks: 2 * members, Number: uint64(i), Func: trace.AllReduce, EnqueuedNS: uint64(begun + late*us)}
+			if net.LeftNS = uint64(begun + 450*us); rank > 1 {
+				net.LeftNS, net.Flags = net.EnqueuedNS, trace.OpNoCompletion
+			}
+			next := uint64(begun + 420*us + int64(rank)*us)
+			l.Add(fmt.Sprint(rank), &net)
+			l.Add(fmt.Sprint(rank), &trace.Completion{
+				CommID: 0xb, NRanks: members, Number: uint64(i), Func: trace.AllReduce, EnqueuedNS: next, LeftNS: next, Flags: trace.OpNoCompletion,
+			})
+		}
+	}
+	if l.endsUnseen() == nil {
+		t.Error("they are taken to call ahead")
+	}
+}
