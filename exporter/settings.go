@@ -114,6 +114,8 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
 	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
 	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
+	app.Flag("kafka.config.file", "How to speak to the brokers: tls_config as Prometheus has it, and sasl with mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), "+
+		"username and password or password_file.").StringVar(&s.kafka.Config)
 	app.Flag("trigger.url", "URL of an Alertmanager, such as http://alertmanager:9093. The exporter posts the trigger for a job that has stopped to it, "+
 		"without waiting for scrapes. Repeatable; each gets all. Default: only Prometheus's rules trigger.").StringsVar(&s.trigger.URLs)
 	app.Flag("trigger.http.config.file", "Credentials, certificates and headers for that, as Prometheus's http_config.").StringVar(&s.triggerAs)

@@ -7,7 +7,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +28,8 @@ const (
 	maxBufferedBytes = 16 << 20
 	// linger is how long a record waits for others to share its request.
 	linger = 500 * time.Millisecond
+	// greeting is how long a broker may take to answer at all.
+	greeting = 10 * time.Second
 )
 
 // Options configure a Sink.
@@ -36,6 +37,7 @@ type Options struct {
 	Brokers []string
 	Topic   string
 	TLS     bool
+	Config  string // File with tls_config and sasl; empty: neither.
 	Node    string // Name of this host.
 }
 
@@ -50,21 +52,37 @@ type Sink struct {
 	complained            atomic.Bool
 }
 
-// New makes a Sink. It connects in the background.
+// New makes a Sink. It connects in the background, and logs when it cannot.
 func New(o Options, log *slog.Logger) (*Sink, error) {
+	file, err := load(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("reading --kafka.config.file: %w", err)
+	}
+	secure, err := file.options(o.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("--kafka.config.file=%s: %w", o.Config, err)
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...), kgo.DefaultProduceTopic(o.Topic), kgo.MaxBufferedRecords(maxBuffered),
 		kgo.MaxBufferedBytes(maxBufferedBytes), kgo.ProducerLinger(linger), kgo.ClientID("culprit-exporter"),
 		kgo.RecordDeliveryTimeout(30 * time.Second),
 	}
-	if o.TLS {
-		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
-	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, secure...)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the Kafka client: %w", err)
 	}
-	return &Sink{client: client, node: o.Node, log: log}, nil
+	s := &Sink{client: client, node: o.Node, log: log}
+	go s.greet(o.Brokers)
+	return s, nil
+}
+
+// greet says at once that no broker answers, and not when the first job's records are lost.
+func (s *Sink) greet(brokers []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), greeting)
+	defer cancel()
+	if err := s.client.Ping(ctx); err != nil && !errors.Is(err, kgo.ErrClientClosed) && !s.complained.Swap(true) {
+		s.log.Warn("No Kafka broker answers; records are dropped until one does. Check --kafka.broker and --kafka.config.file.", "brokers", brokers, "err", err)
+	}
 }
 
 // Send streams one line of a process. The line is encoded before Send returns.
