@@ -27,6 +27,7 @@ type document struct {
 	Spec struct {
 		Pods      []endpoint `yaml:"podMetricsEndpoints"`
 		Endpoints []endpoint `yaml:"endpoints"`
+		endpoint  `yaml:",inline"` // Of a ScrapeConfig.
 	} `yaml:"spec"`
 }
 
@@ -35,7 +36,9 @@ type endpoint struct {
 	Labels     bool  `yaml:"honorLabels"`
 }
 
-var monitors = []string{"PodMonitor", "ServiceMonitor", "VMPodScrape", "VMServiceScrape"}
+const scrapeConfig = "ScrapeConfig"
+
+var monitors = []string{"PodMonitor", "ServiceMonitor", "VMPodScrape", "VMServiceScrape", scrapeConfig}
 
 // documents gives what of a file is YAML with maps at the top; Helm's templates are none, and what they render is in testdata.
 func documents(text string) []document {
@@ -79,6 +82,9 @@ func TestScrapesTrustNoTarget(t *testing.T) {
 				continue
 			}
 			endpoints := slices.Concat(doc.Spec.Pods, doc.Spec.Endpoints)
+			if doc.Kind == scrapeConfig {
+				endpoints = append(endpoints, doc.Spec.endpoint)
+			}
 			if len(endpoints) == 0 {
 				t.Errorf("%s: a %s has no endpoints", path, doc.Kind)
 			}

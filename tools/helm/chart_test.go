@@ -68,6 +68,7 @@ var types = map[string]func() any{
 	"operator.victoriametrics.com/v1beta1 VMPodScrape":     func() any { return new(monitoring.PodMonitor) },
 	"operator.victoriametrics.com/v1beta1 VMServiceScrape": func() any { return new(monitoring.ServiceMonitor) },
 	"operator.victoriametrics.com/v1beta1 VMRule":          func() any { return new(monitoring.PrometheusRule) },
+	"monitoring.coreos.com/v1alpha1 ScrapeConfig":          func() any { return new(monitoringalpha.ScrapeConfig) },
 	"monitoring.coreos.com/v1alpha1 AlertmanagerConfig":    func() any { return new(monitoringalpha.AlertmanagerConfig) },
 }
 
@@ -246,8 +247,8 @@ func check(t *testing.T, kind, object string) {
 
 // TestManifests checks the objects that need no chart. Kyverno's kinds have no types here.
 func TestManifests(t *testing.T) {
-	for _, name := range []string{"culprit-exporter.yaml", "mutating-admission-policy.yaml"} {
-		text, err := os.ReadFile(filepath.Join("../../deploy/kubernetes", name))
+	for _, name := range []string{"kubernetes/culprit-exporter.yaml", "kubernetes/mutating-admission-policy.yaml", "prometheus/scrapeconfig.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../../deploy", name))
 		if err != nil {
 			t.Fatal(err)
 		}
