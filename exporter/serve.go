@@ -207,7 +207,7 @@ func (e *exporter) openHistory() error {
 func (e *exporter) addDevices() {
 	s := e.settings
 	sysfs := sysfile.Root(s.sysfs)
-	gpus := collector.NewNVML(nvml.Open, e.log, e.sampler)
+	gpus := collector.NewNVML(nvml.Open, e.log, sysfile.Root(s.node.ProcFS), e.sampler)
 	for _, c := range []struct {
 		name string
 		c    interface {

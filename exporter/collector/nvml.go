@@ -17,6 +17,7 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
+	"github.com/culprit-project/culprit/exporter/sysfile"
 )
 
 // NVML exports NVIDIA GPUs. Each is read by itself: one that is lost or hangs costs its own series.
@@ -25,6 +26,7 @@ type NVML struct {
 	lib    atomic.Pointer[nvml.Library] // Nil until Run has opened it.
 	absent atomic.Pointer[error]        // Why it could not be opened.
 	log    *slog.Logger
+	procfs sysfile.Root
 	ranks  Ranks
 	now    func() time.Time
 	gpus   gpuReader
@@ -47,9 +49,9 @@ type xidCount struct {
 }
 
 // NewNVML makes the nvml collector. It has no data until Run has opened the library, for which the driver may take long.
-func NewNVML(open func() (nvml.Library, error), log *slog.Logger, ranks Ranks) *NVML {
+func NewNVML(open func() (nvml.Library, error), log *slog.Logger, procfs sysfile.Root, ranks Ranks) *NVML {
 	return &NVML{
-		open: open, log: log, ranks: ranks, now: time.Now, news: make(chan struct{}, 1),
+		open: open, log: log, procfs: procfs, ranks: ranks, now: time.Now, news: make(chan struct{}, 1),
 		xids: map[xidKey]xidCount{}, counts: changes{}, links: map[string]float64{},
 	}
 }
@@ -113,8 +115,13 @@ var nvmlMetrics = []nvmlMetric{
 func (c *NVML) Run(ctx context.Context) {
 	lib, err := c.open()
 	if err != nil {
-		if !errors.Is(err, nvml.ErrUnavailable) {
+		_, noDriver := c.procfs.Text("driver", "nvidia", "version")
+		switch {
+		case !errors.Is(err, nvml.ErrUnavailable):
 			c.log.Warn("NVIDIA GPUs are not watched", "err", err)
+		case noDriver == nil: // A container sees the node's.
+			c.log.Warn("NVIDIA GPUs are not watched: the node has the driver, and libnvidia-ml.so.1 is not here. In a container, have NVIDIA's runtime bring it in "+
+				"(chart: exporter.runtimeClassName and exporter.visibleDevices), or switch this off by --no-collector.nvml", "err", err)
 		}
 		c.absent.Store(&err)
 		return

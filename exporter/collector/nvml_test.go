@@ -4,9 +4,14 @@
 package collector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +22,7 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
+	"github.com/culprit-project/culprit/exporter/sysfile"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -76,7 +82,7 @@ func busyGPU(index int, clock float64, reasons ...nvml.Reason) *fakeGPU {
 
 func newNVML(t *testing.T, lib *fakeLibrary, ranks Ranks) *NVML {
 	t.Helper()
-	c := NewNVML(func() (nvml.Library, error) { return lib, nil }, promslog.NewNopLogger(), ranks)
+	c := NewNVML(func() (nvml.Library, error) { return lib, nil }, promslog.NewNopLogger(), sysfile.Root(t.TempDir()), ranks)
 	c.Run(t.Context())
 	return c
 }
@@ -137,9 +143,30 @@ culprit_nvml_xid_errors_total gpu=0 xid=79 = 2
 }
 
 func TestNVMLUnavailable(t *testing.T) {
-	for _, err := range []error{nvml.ErrUnavailable, errors.New("driver trouble")} {
-		c := NewNVML(func() (nvml.Library, error) { return nil, err }, promslog.NewNopLogger(), fakeRanks(nil))
+	driver := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(driver, "driver/nvidia"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(driver, "driver/nvidia/version"), []byte("NVRM version: 580\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trouble := errors.New("driver trouble")
+	for _, tc := range []struct {
+		err    error
+		procfs string
+		said   string // Empty: nothing, a node without GPUs is none to worry about.
+	}{
+		{nvml.ErrUnavailable, t.TempDir(), ""},
+		{nvml.ErrUnavailable, driver, "the node has the driver"},
+		{trouble, driver, "driver trouble"},
+	} {
+		err := tc.err
+		var log bytes.Buffer
+		c := NewNVML(func() (nvml.Library, error) { return nil, err }, slog.New(slog.NewTextHandler(&log, nil)), sysfile.Root(tc.procfs), fakeRanks(nil))
 		c.Run(t.Context())
+		if said := log.String(); !strings.Contains(said, tc.said) || tc.said == "" && said != "" {
+			t.Errorf("after %v with %s the log says %q, want %q", err, tc.procfs, said, tc.said)
+		}
 		if got := c.Collect(t.Context(), func(prometheus.Metric) {}); !errors.Is(got, ErrNoData) {
 			t.Errorf("after %v: %v", err, got)
 		}

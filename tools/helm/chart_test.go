@@ -420,7 +420,7 @@ func TestFound(t *testing.T) {
 // TestValues has mistakes in values refused.
 func TestValues(t *testing.T) {
 	c := load(t)
-	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}", "alertmanagerURLs: [alertmanager:9093]"} {
+	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 61s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}", "alertmanagerURLs: [alertmanager:9093]"} {
 		v, err := chartutil.ReadValues([]byte(text))
 		if err != nil {
 			t.Fatal(err)

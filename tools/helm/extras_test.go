@@ -43,6 +43,7 @@ func TestExtras(t *testing.T) {
 		{of("monitor: {spec: {sampleLimit: 9}, endpoint: {scheme: https, tlsConfig: {insecureSkipVerify: true}, relabelings: [{action: drop}], metricRelabelings: [{action: keep}]}}"), []string{"sampleLimit: 9\n", "scheme: https\n", "- action: drop\n", "- action: keep\n"}, 2},
 		{"{analyzer: {priorityClassName: p, topologySpreadConstraints: [{topologyKey: k}], serviceAccount: {automountToken: true}}}", []string{"priorityClassName: p\n", "topologyKey: k\n", "automountServiceAccountToken: true\n"}, 1},
 		{"{injection: {enabled: true, nodeSelector: {l: m}, tolerations: [{key: gpu}], priorityClassName: p}}", []string{"l: m\n", "key: gpu\n", "priorityClassName: p\n", "kind: PodDisruptionBudget\n"}, 1},
+		{"exporter: {visibleDevices: management.nvidia.com/gpu=all}", []string{"name: NVIDIA_VISIBLE_DEVICES\n              value: management.nvidia.com/gpu=all\n"}, 1},
 		{"extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: 'of-{{ .Release.Name }}'}}]", []string{"name: of-culprit\n"}, 1},
 		{"{analyzer: {scheme: https}, alertmanagerConfig: {enabled: true, httpConfig: {tlsConfig: {serverName: s}}}}", []string{"url: https://culprit-analyzer-0.", "serverName: s\n", "--web.external-url=https://localhost:9851\n"}, 1},
 	} {
