@@ -95,7 +95,7 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
 	app.Flag("trace.prepare", "Create the trace directories (owner root, mode 1777) and exit. Needs root.").BoolVar(&s.prepare)
 	app.Flag("trace.search", "Look at the mappings of all processes for trace files in mount namespaces of their own, and for NCCL without the plugin. "+
-		"Needs CAP_SYS_PTRACE for those of other users.").Default("true").BoolVar(&s.cover)
+		"Needs CAP_SYS_PTRACE to see other users' processes.").Default("true").BoolVar(&s.cover)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
 	app.Flag("host-name", "Name of this host in metrics; default: the system's.").StringVar(&s.node.HostName)
@@ -107,22 +107,22 @@ func parseFlags(args []string) (*settings, error) {
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
 	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("16MB").String()
-	app.Flag("history.dir", "Directory of the exporter's own, on a tmpfs as a rule, for a file with the history; it outlives the exporter. "+
-		"Empty: history is kept in memory.").StringVar(&s.history.Dir)
+	app.Flag("history.dir", "Directory for a file with the history, usually on a tmpfs. The file survives a restart of the exporter. "+
+		"Empty keeps history in memory.").StringVar(&s.history.Dir)
 	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").String()
-	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.history.Keep)
-	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
-	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
-	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
-	app.Flag("kafka.config.file", "How to speak to the brokers: tls_config as Prometheus has it, and sasl with mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), "+
-		"username and password or password_file.").StringVar(&s.kafka.Config)
+	app.Flag("history.keep", "Maximum age of history.").Default("1h").DurationVar(&s.history.Keep)
+	app.Flag("kafka.broker", "Kafka broker (host:port) to stream all records to. Repeatable.").StringsVar(&s.kafka.Brokers)
+	app.Flag("kafka.topic", "Kafka topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
+	app.Flag("kafka.tls", "Connect to the brokers with TLS.").BoolVar(&s.kafka.TLS)
+	app.Flag("kafka.config.file", "File with TLS and SASL settings for the brokers: tls_config in Prometheus's form, and sasl with mechanism (PLAIN, SCRAM-SHA-256, "+
+		"SCRAM-SHA-512), username, and password or password_file.").StringVar(&s.kafka.Config)
 	app.Flag("trigger.url", "URL of an Alertmanager, such as http://alertmanager:9093. The exporter posts the trigger for a job that has stopped to it, "+
-		"without waiting for scrapes. Repeatable; each gets all. Default: only Prometheus's rules trigger.").StringsVar(&s.trigger.URLs)
-	app.Flag("trigger.http.config.file", "Credentials, certificates and headers for that, as Prometheus's http_config.").StringVar(&s.triggerAs)
+		"without waiting for scrapes. Repeatable; each receives every trigger. Default: only Prometheus's rules trigger.").StringsVar(&s.trigger.URLs)
+	app.Flag("trigger.http.config.file", "File with credentials, certificates and headers for these requests, in the form of Prometheus's http_config.").StringVar(&s.triggerAs)
 	app.Flag("trigger.label", "Label that Prometheus adds to its alerts (external_labels), as NAME=VALUE. Repeatable.").StringMapVar(&s.trigger.Labels)
 
 	detail, chosen := s.addCollectors(app)
-	app.Command("serve", "Serve metrics, state and history; done where no command is named.").Default()
+	app.Command("serve", "Serve metrics, state and history. This is the default command.").Default()
 	s.addDoctor(app)
 	s.addInstallShim(app)
 	s.addAttach(app)
@@ -201,7 +201,7 @@ func (s *settings) addAttach(app *kingpin.Application) {
 // named.
 func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chosen map[string]*bool) {
 	chosen = map[string]*bool{}
-	app.Flag("collector.disable-defaults", "Switch off all collectors but those named by --collector.NAME.").BoolVar(&s.noDefaults)
+	app.Flag("collector.disable-defaults", "Disable all collectors except those that --collector.NAME enables.").BoolVar(&s.noDefaults)
 	for _, c := range []struct{ name, on, help string }{
 		{"nccl", "true", "Collect culprit_nccl_* from the trace files."},
 		{"host", "true", "Collect culprit_host_* from procfs and sysfs."},
@@ -209,7 +209,7 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 		{"pci", "true", "Collect culprit_pci_* of the PCI Express links of GPUs and network cards."},
 		{"nvml", "true", "Collect culprit_nvml_* of NVIDIA GPUs, where there are any."},
 		{"uprobe", "false", "Follow processes that use NCCL without the shim, by probes on NCCL's functions. Needs Linux 5.15, CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE."},
-		{"ras", "false", "Collect culprit_nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
+		{"ras", "false", "Collect culprit_nccl_ras_* from NCCL's RAS service. Queries have crashed jobs with NCCL 2.26 and 2.27."},
 	} {
 		chosen[c.name] = new(bool)
 		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).IsSetByUser(chosen[c.name]).Bool()
@@ -221,6 +221,6 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 		Default("100").IntVar(&s.nccl.RankSeries)
 	app.Flag("collector.nccl.max-series", "Hard cap of culprit_nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
 	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
-	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
+	app.Flag("collector.ras.interval", "How often to query RAS, independent of the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
 	return detail, chosen
 }
