@@ -167,6 +167,7 @@ func bytesOf(flag, text string) (int64, error) {
 // addDoctor adds the command that looks for what is set up wrongly.
 func (s *settings) addDoctor(app *kingpin.Application) {
 	command := app.Command(commandDoctor, "Look for what keeps Culprit from working on this node and in its cluster, and print what to do. Exits with 1 when something fails.")
+	command.Flag("node", "Check this node, too: trace directory, processes and exporter.").Default("true").BoolVar(&s.doctor.Node)
 	command.Flag("exporter.url", "URL of this node's exporter. Empty skips its checks.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
 	command.Flag("prometheus.url", "URL of Prometheus. With VictoriaMetrics, URL of VMAgent, which lists the targets.").StringVar(&s.doctor.PrometheusURL)
 	command.Flag("rules.url", "URL of what evaluates the rules, such as VMAlert. Default: Prometheus.").StringVar(&s.doctor.RulesURL)

@@ -40,6 +40,7 @@ type Finding struct {
 
 // Options say where to look. An empty URL is not asked.
 type Options struct {
+	Node            bool     // Look at this node, too: at the directories, its processes and its exporter.
 	Dirs            []string // Of trace files.
 	ProcFS          string
 	ExporterURL     string
@@ -66,11 +67,14 @@ func Examine(ctx context.Context, o Options) []Finding {
 	}
 	o.probePatience = probePatience
 	var findings []Finding
-	for _, dir := range o.Dirs {
-		findings = append(findings, directory(dir)...)
+	if o.Node {
+		for _, dir := range o.Dirs {
+			findings = append(findings, directory(dir)...)
+		}
+		findings = append(findings, processes(o.ProcFS, o.Dirs)...)
+		findings = append(findings, exporter(ctx, &o)...)
 	}
-	findings = append(findings, processes(o.ProcFS, o.Dirs)...)
-	for _, check := range []func(context.Context, *Options) []Finding{exporter, analyzer, prometheus, alertmanager, probe} {
+	for _, check := range []func(context.Context, *Options) []Finding{analyzer, prometheus, alertmanager, probe} {
 		findings = append(findings, check(ctx, &o)...)
 	}
 	return findings

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,5 +344,16 @@ func TestOpenRegular(t *testing.T) {
 	text := make([]byte, 4)
 	if n, err := f.Read(text); n != 4 || string(text) != "text" {
 		t.Errorf("%q, %v", text[:n], err)
+	}
+}
+
+// TestClusterAlone leaves this node out: what a job in a cluster runs on is no GPU node.
+func TestClusterAlone(t *testing.T) {
+	o := Options{Dirs: []string{filepath.Join(t.TempDir(), "absent")}, ProcFS: "/proc", ExporterURL: "http://127.0.0.1:1"}
+	for _, node := range []bool{false, true} {
+		o.Node = node
+		if failed := !Print(io.Discard, Examine(t.Context(), o)); failed != node {
+			t.Errorf("with the node %t, something failed: %t", node, failed)
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	admission "k8s.io/api/admissionregistration/v1"
 	admissionbeta "k8s.io/api/admissionregistration/v1beta1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -60,6 +61,7 @@ var types = map[string]func() any{
 	"v1 ConfigMap":                            func() any { return new(core.ConfigMap) },
 	"networking.k8s.io/v1 Ingress":            func() any { return new(networking.Ingress) },
 	"networking.k8s.io/v1 NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
+	"batch/v1 Job":                            func() any { return new(batch.Job) },
 	"policy/v1 PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"monitoring.coreos.com/v1 PodMonitor":     func() any { return new(monitoring.PodMonitor) },
 	"monitoring.coreos.com/v1 ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },

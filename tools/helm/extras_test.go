@@ -44,6 +44,8 @@ func TestExtras(t *testing.T) {
 		{"{analyzer: {priorityClassName: p, topologySpreadConstraints: [{topologyKey: k}], serviceAccount: {automountToken: true}}}", []string{"priorityClassName: p\n", "topologyKey: k\n", "automountServiceAccountToken: true\n"}, 1},
 		{"{injection: {enabled: true, nodeSelector: {l: m}, tolerations: [{key: gpu}], priorityClassName: p}}", []string{"l: m\n", "key: gpu\n", "priorityClassName: p\n", "kind: PodDisruptionBudget\n"}, 1},
 		{"exporter: {visibleDevices: management.nvidia.com/gpu=all}", []string{"name: NVIDIA_VISIBLE_DEVICES\n              value: management.nvidia.com/gpu=all\n"}, 1},
+		{"doctor: {hook: 'post-install,post-upgrade', extraArgs: [--probe], rulesURL: http://vmalert}", []string{"helm.sh/hook: post-install,post-upgrade\n", `- "--probe"`, "--rules.url=http://vmalert\n", "--no-node\n"}, 1},
+		{"analyzer: {config: {prometheus: {http_config: {authorization: {credentials_file: /t}}}}, extraVolumes: [{name: i, emptyDir: {}}], extraVolumeMounts: [{name: i, mountPath: /i}]}", []string{"--http.config.file=/etc/culprit-doctor/http.yml\n", "credentials_file: /t\n", "mountPath: /i\n"}, 1},
 		{"extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: 'of-{{ .Release.Name }}'}}]", []string{"name: of-culprit\n"}, 1},
 		{"{analyzer: {scheme: https}, alertmanagerConfig: {enabled: true, httpConfig: {tlsConfig: {serverName: s}}}}", []string{"url: https://culprit-analyzer-0.", "serverName: s\n", "--web.external-url=https://localhost:9851\n"}, 1},
 	} {
