@@ -111,20 +111,24 @@ var nvmlMetrics = []nvmlMetric{
 	{nvml.NVLinksInactive, nvmlLinksDesc, prometheus.GaugeValue, []string{"inactive"}},
 }
 
-// Run opens the library and watches every GPU for XIDs, each by itself, until ctx ends. Without a driver it says so and returns.
+// retryNVML is how long after the library could not be opened it is tried again: at boot, the exporter may start before the driver.
+const retryNVML = time.Minute
+
+// Run opens the library, when there is a driver, and watches every GPU for XIDs, each by itself, until ctx ends.
 func (c *NVML) Run(ctx context.Context) {
 	lib, err := c.open()
-	if err != nil {
-		_, noDriver := c.procfs.Text("driver", "nvidia", "version")
-		switch {
-		case !errors.Is(err, nvml.ErrUnavailable):
-			c.log.Warn("NVIDIA GPUs are not watched", "err", err)
-		case noDriver == nil: // A container sees the node's.
-			c.log.Warn("NVIDIA GPUs are not watched: the node has the driver, and libnvidia-ml.so.1 is not here. In a container, have NVIDIA's runtime bring it in "+
-				"(chart: exporter.runtimeClassName and exporter.visibleDevices), or switch this off by --no-collector.nvml", "err", err)
+	for first := true; err != nil; lib, err = c.open() {
+		if first {
+			c.complain(err)
 		}
-		c.absent.Store(&err)
-		return
+		first = false
+		reason := err
+		c.absent.Store(&reason)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryNVML):
+		}
 	}
 	c.lib.Store(&lib)
 	c.tellNews() // Counters are judged from the first look on.
@@ -141,6 +145,18 @@ func (c *NVML) Run(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+}
+
+// complain says why GPUs are not watched, unless the node has none.
+func (c *NVML) complain(err error) {
+	_, noDriver := c.procfs.Text("driver", "nvidia", "version")
+	switch {
+	case !errors.Is(err, nvml.ErrUnavailable):
+		c.log.Warn("NVIDIA GPUs are not watched", "err", err)
+	case noDriver == nil: // A container sees the node's.
+		c.log.Warn("NVIDIA GPUs are not watched: the node has the driver, and libnvidia-ml.so.1 is not here. In a container, have NVIDIA's runtime bring it in "+
+			"(chart: exporter.runtimeClassName and exporter.visibleDevices), or switch this off by --no-collector.nvml", "err", err)
+	}
 }
 
 func (c *NVML) xid(x nvml.XID) {

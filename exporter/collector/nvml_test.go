@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,7 +164,9 @@ func TestNVMLUnavailable(t *testing.T) {
 		err := tc.err
 		var log bytes.Buffer
 		c := NewNVML(func() (nvml.Library, error) { return nil, err }, slog.New(slog.NewTextHandler(&log, nil)), sysfile.Root(tc.procfs), fakeRanks(nil))
-		c.Run(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.Run(ctx)
 		if said := log.String(); !strings.Contains(said, tc.said) || tc.said == "" && said != "" {
 			t.Errorf("after %v with %s the log says %q, want %q", err, tc.procfs, said, tc.said)
 		}
@@ -172,6 +175,24 @@ func TestNVMLUnavailable(t *testing.T) {
 		}
 		facts(t, c.Facts())
 	}
+}
+
+// TestDriverThatComesLate has the driver loaded after the exporter has started.
+func TestDriverThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		c := NewNVML(func() (nvml.Library, error) {
+			if tries++; tries < 4 {
+				return nil, nvml.ErrUnavailable
+			}
+			return &fakeLibrary{}, nil
+		}, promslog.NewNopLogger(), sysfile.Root(t.TempDir()), fakeRanks(nil))
+		began := time.Now()
+		c.Run(t.Context())
+		if err := c.Collect(t.Context(), func(prometheus.Metric) {}); err != nil || time.Since(began) != 3*retryNVML {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // collected gives the lines of one collection of the series that tell of a GPU's state.
