@@ -25,8 +25,8 @@ type document struct {
 		Labels     bool   `yaml:"honor_labels"`
 	} `yaml:"scrape_configs"`
 	Spec struct {
-		Pods      []endpoint `yaml:"podMetricsEndpoints"`
-		Endpoints []endpoint `yaml:"endpoints"`
+		Pods      []endpoint       `yaml:"podMetricsEndpoints"`
+		Endpoints []endpoint       `yaml:"endpoints"`
 		endpoint  `yaml:",inline"` // Of a ScrapeConfig.
 	} `yaml:"spec"`
 }

@@ -59,7 +59,7 @@ func load(file string) (brokersFile, error) {
 func (b *brokersFile) options(plainTLS bool) ([]kgo.Opt, error) {
 	var opts []kgo.Opt
 	if plainTLS && b.TLS == nil {
-		b.TLS = &config.TLSConfig{MinVersion: config.TLSVersion(config.TLSVersions["TLS12"])}
+		b.TLS = &config.TLSConfig{MinVersion: config.TLSVersions["TLS12"]}
 	}
 	if b.TLS != nil {
 		cfg, err := config.NewTLSConfig(b.TLS)
