@@ -40,7 +40,7 @@ const (
 const help = `Say which rank of a training job hangs or slows it, and why, from files alone.
 
 PATH is a file, a directory (read with everything below it) or - for standard input, and all of them are read as one
-job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder and TorchComms dumps,
+job. Files are recognised by content, also inside .zip, .tar, .gz, .bz2 and .zst: PyTorch Flight Recorder and TorchComms dumps,
 NCCL RAS reports, job logs (PyTorch, gloo, torchrun, Ray, NVRx, dlrover), NCCL
 and RCCL Inspector logs, trace files and recorded exporter answers, an
 incident's kept evidence, op tables (CSV, TSV, Parquet, Chrome traces), byte

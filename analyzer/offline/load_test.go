@@ -5,6 +5,7 @@ package offline
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -67,6 +68,19 @@ func tarred(t testing.TB, dir string) []byte {
 	return buf.Bytes()
 }
 
+func zipped(t testing.TB, dir string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
 func put(t testing.TB, dir, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -79,11 +93,19 @@ func put(t testing.TB, dir, name string, data []byte) string {
 func TestPacked(t *testing.T) {
 	dumps, dir := write(t, moe()), t.TempDir()
 	archive := tarred(t, dumps)
-	for name, data := range map[string][]byte{"tar": archive, "tar.gz": gzipped(t, archive), "tar.gz.gz": gzipped(t, gzipped(t, archive)), "tar.zst": zstandard(t, archive)} {
+	for name, data := range map[string][]byte{
+		"tar": archive, "tar.gz": gzipped(t, archive), "tar.gz.gz": gzipped(t, gzipped(t, archive)), "tar.zst": zstandard(t, archive),
+		"zip": zipped(t, dumps), "zip.zip": zipped(t, filepath.Dir(put(t, t.TempDir(), "dumps.zip", zipped(t, dumps)))),
+	} {
 		t.Run(name, func(t *testing.T) {
 			wantVerdict(t, analyze(t, put(t, dir, "dumps."+name, data)), rca.NotEntered, rca.CauseNotCalled, 9, 14)
 		})
 	}
+	t.Run("a zip on standard input", func(t *testing.T) {
+		if code, out, _ := run(t, string(zipped(t, dumps)), "-"); code != ExitFound || !strings.Contains(out, "Ranks 9 and 14") {
+			t.Errorf("code %d\n%s", code, out)
+		}
+	})
 	each := t.TempDir()
 	for r := range 16 {
 		data, err := os.ReadFile(dumpFile(dumps, r))
@@ -115,6 +137,12 @@ func TestBadFiles(t *testing.T) {
 		"early.json":  {[]byte(`{"a": [1,`), "not recognised: JSON that ends early, after 9 bytes"},
 		"table.csv":   {[]byte("a,b\n1,2\n"), "name them with --column"},
 		"zip":         {[]byte("PK\x03\x04...."), "not recognised: a zip"},
+		"text.bz2":    {packedText, "not recognised: text"},
+		"text.xz":     {[]byte("\xfd7zXZ\x00\x00\x04"), "unpack it first"},
+		"cut.zip":     {zipped(t, dir)[:1<<10], "unpacking zip"},
+		"secret.zip":  {encryptedZip(t), "secret.zip/x: reading: encrypted"},
+		"model.pt":    {zipOf(t, 1, "archive/data.pkl", []byte("x")), "such as a model"},
+		"mac.zip":     {zipOf(t, 1, "__MACOSX/._x", []byte("x")), ""},
 		"evil":        {[]byte("\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."), "os.system"},
 		"weights.pkl": {frtest.Pickle(frtest.Dict{"w", int64(1)}), "something else"},
 		"bomb.gz":     {bomb, "larger than"},
@@ -137,7 +165,10 @@ func TestBadFiles(t *testing.T) {
 	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
 	said := map[string]string{}
 	for _, f := range got.Files {
-		said[filepath.Base(f.Path)] += f.Error + f.Warning
+		name, member, _ := strings.Cut(strings.TrimPrefix(f.Path, dir+"/"), "/")
+		if said[name] += f.Error + f.Warning; member != "" {
+			said[name] = f.Path + ": " + said[name]
+		}
 	}
 	for name, tc := range files {
 		if !strings.Contains(said[name], tc.want) {

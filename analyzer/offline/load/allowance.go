@@ -6,6 +6,7 @@ package load
 import (
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 )
 
@@ -20,6 +21,7 @@ var errUnpacks = errors.New("all files together unpack to more than --max-unpack
 type allowance struct {
 	base              int64
 	read, out, member atomic.Int64
+	inMemory          sync.Mutex // Held for an archive that has to be in memory as a whole.
 }
 
 // packed counts what is read of the input itself.

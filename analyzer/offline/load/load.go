@@ -165,6 +165,7 @@ func (l *Loader) watched(ctx context.Context, in input, got *Collection, room *b
 // one reads one file, and whatever is packed in it.
 func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budget, total *allowance) {
 	var r io.Reader = l.Stdin
+	var at io.ReaderAt
 	if in.path != Stdin {
 		f, err := in.open()
 		if err != nil {
@@ -172,11 +173,16 @@ func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budge
 			return
 		}
 		defer func() { _ = f.Close() }()
-		r = f
+		if r = f; in.size > 0 && in.holes == 0 {
+			at = f
+		}
 	}
-	u := unpacker{max: l.MaxFile, room: room, total: total, isLog: func(head []byte) bool { return l.isLog(ctx, head) }, member: func(name string, data []byte) {
-		l.understand(ctx, name, data, got)
-	}}
+	u := unpacker{
+		max: l.MaxFile, room: room, total: total, at: at,
+		isLog:  func(head []byte) bool { return l.isLog(ctx, head) },
+		member: func(name string, data []byte) { l.understand(ctx, name, data, got) },
+		failed: func(name string, err error) { add(got, &got.Files, File{Path: name, Error: err.Error()}) },
+	}
 	if in.holes > 0 { // Its holes are packed, too.
 		total.read.Add(in.size - in.holes)
 		r = total.unpacked(r)
@@ -188,6 +194,11 @@ func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budge
 	}
 }
 
+type file interface {
+	io.ReadCloser
+	io.ReaderAt
+}
+
 // input is a file to read.
 type input struct {
 	path  string
@@ -197,7 +208,7 @@ type input struct {
 }
 
 // open opens a file. What nobody named is not waited for: a link may lead to a file of the kernel that gives what comes, such as /proc/kmsg.
-func (in *input) open() (io.ReadCloser, error) {
+func (in *input) open() (file, error) {
 	if !in.found {
 		return os.Open(in.path)
 	}
@@ -223,12 +234,29 @@ func (fd unwaited) Read(p []byte) (int, error) {
 	}
 }
 
+func (fd unwaited) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		more, err := syscall.Pread(int(fd), p[n:], off+int64(n))
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return n, err
+		case more == 0:
+			return n, io.EOF
+		default:
+			n += more
+		}
+	}
+	return n, nil
+}
+
 func (fd unwaited) Close() error { return syscall.Close(int(fd)) }
 
 // Stdin is the path of standard input.
 const Stdin = "-"
 
-// expand walks directories. Names starting with a dot are left out, as is what is neither file nor directory.
+// expand walks directories. Hidden names are left out, as is what is neither file nor directory.
 func expand(paths []string) ([]input, error) {
 	var out []input
 	seen := map[string]bool{}
@@ -270,7 +298,7 @@ func expand(paths []string) ([]input, error) {
 				return fs.SkipDir
 			case err != nil:
 				return err
-			case path != p && strings.HasPrefix(d.Name(), "."):
+			case path != p && hidden(d.Name()):
 				if d.IsDir() {
 					return fs.SkipDir
 				}
@@ -292,7 +320,9 @@ func expand(paths []string) ([]input, error) {
 	return out, nil
 }
 
-// unwrapPath drops the path that os errors repeat.
+// hidden reports whether what has the name is left out, as what systems put beside the files of people.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." && name != ".." }
+
 // holes gives how many bytes of a file are stored nowhere, as of a sparse one.
 func holes(info fs.FileInfo) int64 {
 	const block = 512 // Bytes, whatever the file system.
@@ -303,6 +333,7 @@ func holes(info fs.FileInfo) int64 {
 	return max(0, info.Size()-st.Blocks*block)
 }
 
+// unwrapPath drops the path that os errors repeat.
 func unwrapPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -156,7 +156,9 @@ func describe(data []byte) string {
 	head := data[:min(len(data), 512)]
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return "a zip archive"
+		return "a zip archive without files to read, such as a model"
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "packed by xz: unpack it first"
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return "a program"
 	case looksJSON(head):

@@ -5,12 +5,16 @@ package load
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -20,20 +24,24 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
-// unpacker takes gzip, zstd and tar apart, bounded in size, depth and number.
+// unpacker takes packed files and archives apart, bounded in size, depth and number.
 type unpacker struct {
 	max    int64
+	at     io.ReaderAt // The input where it can be read at any place, and has no holes; else nil.
 	room   *budget
 	total  *allowance
 	isLog  func(head []byte) bool         // Says that a file may be as long as it likes, as only some of its lines are of use.
 	member func(name string, data []byte) // data is only valid during the call.
+	failed func(name string, err error)   // Says why a member of an archive is not read; the others are.
+	zips   int                            // Archives within one another that are in memory.
 }
 
 const (
-	maxDepth   = 3       // gzip in tar in gzip.
-	maxMembers = 1 << 17 // Files in all archives.
-	maxName    = 4 << 10 // Bytes of a member's name: an archive may give each one a megabyte.
-	guessSize  = 1 << 20 // Where the unpacked size is not known.
+	maxDepth   = 3        // gzip in tar in gzip.
+	maxMembers = 1 << 17  // Files in all archives.
+	maxName    = 4 << 10  // Bytes of a member's name: an archive may give each one a megabyte.
+	maxList    = 16 << 20 // Bytes of a zip's list of members, each of which takes six times as much in memory.
+	guessSize  = 1 << 20  // Where the unpacked size is not known.
 	peekSize   = 512
 	maxWindow  = 128 << 20 // Bytes of memory that a zstd file may ask for: what the zstd program allows without being told.
 )
@@ -56,7 +64,7 @@ func (u *unpacker) layer(name string, size int64, r io.Reader, depth int) error 
 	}
 	packed, isPacked := packingOf(head)
 	switch {
-	case (isPacked || isTar(head)) && depth >= maxDepth:
+	case (isPacked || isTar(head) || isZip(head)) && depth >= maxDepth:
 		return errors.New("packed too often")
 	case isPacked:
 		zr, err := packed.open(br)
@@ -66,7 +74,9 @@ func (u *unpacker) layer(name string, size int64, r io.Reader, depth int) error 
 		defer zr.Close()
 		return u.layer(name, 0, u.total.unpacked(zr), depth+1)
 	case isTar(head):
-		return u.archive(name, br, depth)
+		return u.tar(name, br, depth)
+	case isZip(head):
+		return u.zip(name, size, br, depth)
 	default:
 		return u.content(name, size, br)
 	}
@@ -88,6 +98,7 @@ var packings = []packing{
 		}
 		return zr.IOReadCloser(), nil
 	}},
+	{"bzip2", []byte("BZh"), func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
 }
 
 func packingOf(head []byte) (packing, bool) {
@@ -102,7 +113,17 @@ func isTar(head []byte) bool {
 	return len(head) > 262 && bytes.Equal(head[257:262], []byte("ustar"))
 }
 
-func (u *unpacker) archive(name string, r io.Reader, depth int) error {
+// isZip reports whether a zip archive begins. What torch.save writes is one, too: a model, and no archive of files to read.
+func isZip(head []byte) bool {
+	const nameLen, nameAt = 26, 30 // Offsets in the first member's header.
+	if !bytes.HasPrefix(head, []byte("PK\x03\x04")) || len(head) <= nameAt {
+		return false
+	}
+	end := nameAt + int(binary.LittleEndian.Uint16(head[nameLen:]))
+	return !bytes.HasSuffix(head[nameAt:min(end, len(head))], []byte("/data.pkl"))
+}
+
+func (u *unpacker) tar(name string, r io.Reader, depth int) error {
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -115,17 +136,107 @@ func (u *unpacker) archive(name string, r io.Reader, depth int) error {
 		if h.Typeflag != tar.TypeReg || h.Size == 0 {
 			continue
 		}
-		if u.total.member.Add(1) > maxMembers {
-			return fmt.Errorf("more than %d files in archives", maxMembers)
-		}
-		member := h.Name
-		if len(member) > maxName {
-			member = strings.ToValidUTF8(member[:maxName], "") + "…"
-		}
-		if err := u.layer(name+"/"+member, h.Size, u.total.unpacked(tr), depth+1); err != nil {
-			return fmt.Errorf("%s: %w", member, err)
+		if err := u.memberOf(name, h.Name, h.Size, tr, depth); err != nil {
+			return err
 		}
 	}
+}
+
+// zip reads an archive whose list of members stands at its end.
+func (u *unpacker) zip(name string, size int64, r io.Reader, depth int) error {
+	at := u.at
+	if depth == 0 && at != nil {
+		u.total.read.Add(size) // Once, however often its list names the same bytes.
+	} else {
+		// Not more than one input at a time holds such an archive: what its members take beside it has to come free.
+		if u.zips++; u.zips == 1 {
+			u.total.inMemory.Lock()
+		}
+		defer func() {
+			if u.zips--; u.zips == 0 {
+				u.total.inMemory.Unlock()
+			}
+		}()
+		data, err := io.ReadAll(io.LimitReader(r, u.max+1))
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading: %w", unwrapPath(err))
+		case int64(len(data)) > u.max:
+			return errTooLarge
+		}
+		at, size = bytes.NewReader(data), int64(len(data))
+	}
+	list := &listed{r: at, left: maxList}
+	zr, err := zip.NewReader(list, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // Nothing is written by those names.
+		return fmt.Errorf("unpacking zip: %w", err)
+	}
+	list.left = math.MaxInt64
+	for _, f := range zr.File {
+		if !f.Mode().IsRegular() || f.UncompressedSize64 == 0 {
+			continue
+		}
+		if err := u.memberOf(name, f.Name, int64(min(f.UncompressedSize64, math.MaxInt64)), &zipped{f: f}, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed bounds what reading the list of a zip's members takes: the number that it gives of them need not be true.
+type listed struct {
+	r    io.ReaderAt
+	left int64
+}
+
+func (l *listed) ReadAt(p []byte, off int64) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, fmt.Errorf("its list of members has more than %d MB", maxList>>20)
+	}
+	return l.r.ReadAt(p, off)
+}
+
+const encrypted = 1 // A flag of a zip's member.
+
+// zipped is a zip's member, opened when it is read.
+type zipped struct {
+	f *zip.File
+	r io.Reader
+}
+
+func (z *zipped) Read(p []byte) (int, error) {
+	if z.r == nil {
+		if z.f.Flags&encrypted != 0 {
+			return 0, errors.New("encrypted")
+		}
+		r, err := z.f.Open()
+		if err != nil {
+			return 0, err
+		}
+		z.r = r
+	}
+	return z.r.Read(p)
+}
+
+// memberOf reads a member of an archive. The error is about all of them.
+func (u *unpacker) memberOf(archive, name string, size int64, r io.Reader, depth int) error {
+	if u.total.member.Add(1) > maxMembers {
+		return fmt.Errorf("more than %d files in archives", maxMembers)
+	}
+	if slices.ContainsFunc(strings.Split(name, "/"), hidden) {
+		return nil
+	}
+	if name = strings.ToValidUTF8(name, "\ufffd"); len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "") + "…"
+	}
+	err := u.layer(archive+"/"+name, size, u.total.unpacked(r), depth+1)
+	switch {
+	case errors.Is(err, errUnpacks):
+		return fmt.Errorf("%s: %w", name, err)
+	case err != nil:
+		u.failed(archive+"/"+name, err)
+	}
+	return nil
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
