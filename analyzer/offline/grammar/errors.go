@@ -64,7 +64,7 @@ var (
 	// quieter are levels at which programs speak of errors that they got over.
 	quieter = re(`\b(?:INFO|DEBUG|TRACE|WARN|WARNING|Warning|warning|info|debug)\b|^W\d{4} \d|\[W\d{0,4} `)
 	// follows are messages that another process's end or absence causes, and what launchers say of ends that they saw.
-	follows = re(`(?i)remote process|Collective WorkNCCL|RAY_IGNORE_UNHANDLED_ERRORS|actor died unexpectedly|by peer|remote peer|remote rank|broken pipe|connection (?:reset|closed|refused)|shutting down|shut down|stack trace above|see .*(?:above|root cause)|background process|closing signal|killing subprocess|terminating|sigterm|ChildFailedError|CalledProcessError|SignalException|EngineDead|heartbeat|store->get|TCPStore|failed or timed out|was aborted|child\b.*fail|aborting communicator|should dump|job step aborted|forcing job termination|cancelled at`)
+	follows = re(`(?i)remote process|Collective WorkNCCL|RAY_IGNORE_UNHANDLED_ERRORS|actor died unexpectedly|ActorDiedError|RayActorError|by peer|remote peer|remote rank|broken pipe|connection (?:reset|closed|refused)|shutting down|shut down|stack trace above|see .*(?:above|root cause)|background process|closing signal|killing subprocess|terminating|sigterm|ChildFailedError|CalledProcessError|SignalException|EngineDead|heartbeat|store->get|TCPStore|failed or timed out|was aborted|child\b.*fail|aborting communicator|should dump|job step aborted|forcing job termination|cancelled at`)
 )
 
 // failureSpan is how much of a text's beginning and of its end is searched for failures.

@@ -90,7 +90,7 @@ var endRows = []Row{
 	{
 		Kind: Lost, Prints: "Ray's ActorDiedError", Source: "github.com/ray-project/ray python/ray/exceptions.py",
 		Anchors: []string{"The actor died unexpectedly before finishing this task"},
-		Pattern: re(`(?s)The actor died unexpectedly before finishing this task\..{0,400}?\bpid: (?P<pid>\d+)(?:.{0,200}?\bip: (?P<host>\S+)\s*(?P<what>[^\n]*))?`),
+		Pattern: re(`(?s)The actor died unexpectedly before finishing this task\..{0,400}?\bpid: (?P<pid>\d+)(?:.{0,200}?\bip: (?P<host>\S+)\s*(?:[^\n]*?Worker exit type: (?P<type>\w+)(?: Worker exit detail: (?P<detail>[^\n]+))?|(?P<what>[^\n]*)))?`),
 		Test:    "The actor died unexpectedly before finishing this task.\n\tclass_name: W\n\tpid: 4711\n\tip: 10.0.0.7\nThe actor is dead because",
 	},
 	{

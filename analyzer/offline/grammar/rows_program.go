@@ -130,16 +130,34 @@ var libraryRows = []Row{
 	{
 		Kind: WaitsFor, Prints: "Huawei's HCCL (EI0002)", Source: "hiascend.com CANN error EI0002", Says: "an HCCL operation",
 		Anchors: []string{"has not received the Notify record"}, Flat: true,
-		Pattern: re(`has not received the Notify record from remote rank:? ?\[(?P<ranks>\d+)\]`),
+		Pattern: re(`has not received the Notify record from remote rank:? ?\[(?P<ranks>\d+)\](?:.{0,500}?group:\[(?P<group>group[^\]]*)\])?`), // Not the world's, hccl_world_group.
 		Test:    "EI0002: [PID: 29] 2026-01-01-10:00:00 The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank: [24].",
 	},
 	{
-		Kind: OtherLibrary, Prints: "Huawei's HCCL", Source: "hiascend.com CANN error codes EI0001 to EI0015 and EJ0001 to EJ0004", Says: "HCCL failed: ${what}",
+		Kind: LibraryWaits, Prints: "Huawei's HCCL (EI0002), with a number in a group", Source: "hiascend.com CANN error EI0002; github.com/vllm-project/vllm-ascend issue 3413",
+		Says:    "timed out in HCCL, waiting for number ${member} of group ${group}",
+		Anchors: []string{"has not received the Notify record"}, Flat: true,
+		Pattern: re(`(?:\[PID: (?P<pid>\d+)\][^\[]*)?has not received the Notify record from remote rank:? ?\[(?P<member>\d+)\].{0,500}?group:\[(?P<group>group[^\]]*)\]`),
+		Test:    "EI0002: [PID: 29] 2026-01-01-10:00:00 The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank: [24]. group information: [group:[group_name_1654], rankSize[32], rankId[25 24]]",
+	},
+	{
+		Kind: Placed, Prints: "Huawei's PyTorch (torch_npu)", Source: "github.com/Ascend/pytorch torch_npu/csrc/core/npu/NPUException.cpp; github.com/vllm-project/vllm-ascend issue 1443",
+		Anchors: []string{", RankID:"}, Pattern: re(`\(PID:(?P<pid>\d+), Device:(?P<gpu>\d+), RankID:(?P<rank>\d+)\)`),
+		Test: "[ERROR] 2025-06-25-10:45:23 (PID:13075, Device:0, RankID:8) ERR00100 PTA call acl api failed",
+	},
+	{
+		Kind: OtherLibrary, Prints: "Huawei's CANN, errors without a number of their own", Source: "hiascend.com CANN error codes; github.com/Ascend/pytorch issue 54", Says: "CANN failed: ${what}",
+		Anchors: []string{"EI9999: ", "EH9999: ", "EE9999: ", "EZ9999: ", "EJ9999: ", "EL9999: "},
+		Pattern: re(`E[A-Z]9999: (?:\[PID: (?P<pid>\d+)\] )?(?:\d{4}-[\d:.-]+ +)(?P<what>[^\[\n]+)`),
+		Test:    "EI9999: 2024-10-21-10:42:00.358.410  The error from device(chipId:3, dieId:0), serial number is 9, hccl fftsplus task timeout occurred during task execution[FUNC:x]",
+	},
+	{
+		Kind: OtherLibrary, Prints: "Huawei's HCCL", Source: "hiascend.com CANN error codes EI0001 to EI0015 and EJ0001 to EJ0004", Says: "HCCL failed: ${code}${code2} ${what}${what2}${what3}",
 		Anchors: []string{
 			"EI0001: ", "EI0002: ", "EI0003: ", "EI0004: ", "EI0005: ", "EI0006: ", "EI0007: ", "EI0008: ", "EI0009: ", "EI0010: ", "EI0011: ", "EI0012: ", "EI0013: ", "EI0014: ", "EI0015: ",
 			"EJ0001: ", "EJ0002: ", "EJ0003: ", "EJ0004: ", "Timeout(EI00", "_Socket(EI00", "Error(EI00", "HCCL function error", "[ERROR] HCCL(",
 		},
-		Pattern: re(`(?P<what>\(?E(?:I00(?:0[13-9]|1\d)|J000[1-4])\)?: [^\n]*|EI0002: [^\n]*remote rank:? ?\[unknown\][^\n]*|HCCL function error[^\n]*|\[ERROR\] HCCL\([^\n]*)`),
+		Pattern: re(`(?:\(?(?P<code>E(?:I00(?:0[13-9]|1\d)|J000[1-4]))\)?: (?:\[PID: (?P<pid>\d+)\] )?(?:\d{4}-[\d:.-]+ +)?(?P<what>[^\n]*)|(?P<code2>EI0002): (?:\[PID: (?P<id2>\d+)\] )?(?:\d{4}-[\d:.-]+ +)?(?P<what2>[^\n]*remote rank:? ?\[unknown\])|(?P<what3>HCCL function error[^\n]*|\[ERROR\] HCCL\([^\n]*))`),
 		Test:    "EI0006: [PID: 29] 2026-01-01-10:00:00 Getting socket times out. Reason: Remote Rank did not send the data in time.",
 	},
 	{
@@ -171,7 +189,7 @@ var libraryRows = []Row{
 	},
 	{
 		Kind: Reached, Prints: "Horovod before 0.14", Source: "github.com/horovod/horovod pull 342, issue 530", Says: "a Horovod operation",
-		Anchors: []string{"[ready ranks: "}, Pattern: re(`\[ready ranks: ?(?P<came>[\d, ]+)\]`), Test: "Stalled ops: HorovodBroadcast_weights_0 [ready ranks: 5, 6, 3, 1, 4, 0]",
+		Anchors: []string{"[ready ranks: "}, Pattern: re(`(?:(?P<what>\S+) )?\[ready ranks: ?(?P<came>[\d, \n]+)\]`), Test: "Stalled ops: HorovodBroadcast_weights_0 [ready ranks: 5, 6, 3, 1, 4, 0]",
 	},
 	{
 		Kind: LibraryWaits, Prints: "AWS Neuron's runtime", Source: "awsdocs-neuron.readthedocs-hosted.com neuron-runtime/nrt-troubleshoot", Says: "timed out on Neuron Device ${device} NC ${core}",

@@ -5,6 +5,7 @@ package joblog
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,14 +58,17 @@ var listEntry = regexp.MustCompile(`^(?:\S* ?\D)??(\d{1,6}): \[`)
 
 // claimed takes that one waits for others. What nobody known says of others makes no comparison, but is told.
 func (p *parser) claimed(e *grammar.Event) {
-	c := p.claimOf(e)
-	if c.By < 0 && (e.Kind == grammar.WaitsFor || e.Get("came") != "") {
-		for _, r := range c.Absent {
-			f := told.New(grammar.Awaited, "did not come to "+c.What+": a process waited for it in vain")
-			f.Plural = "did not come to " + c.What + ": a process waited for them in vain"
-			f.Rank, f.Order = r, e.At
-			p.log.Findings = append(p.log.Findings, f)
+	const mostSets = 64
+	if came := set(ranks(e.Get("came"))); len(came) > 0 {
+		known := slices.ContainsFunc(p.came, func(a arrival) bool { return slices.Equal(a.ranks, came) })
+		if !known && len(p.came) < mostSets {
+			p.came = append(p.came, arrival{e, came})
 		}
+		return
+	}
+	c := p.claimOf(e)
+	if c.By < 0 && e.Kind == grammar.WaitsFor {
+		p.absent(e, c.Absent)
 		return
 	}
 	if e.Kind == grammar.Key && len(c.Absent) == 0 && len(p.log.Findings) < mostFindings {
@@ -75,16 +79,54 @@ func (p *parser) claimed(e *grammar.Event) {
 	p.claim(c)
 }
 
+// absent notes ranks that did not come, says nobody knows who.
+func (p *parser) absent(e *grammar.Event, ranks []int) {
+	for _, r := range ranks {
+		f := told.New(grammar.Awaited, "did not come to "+e.Words()+": a process waited for it in vain")
+		f.Plural = "did not come to " + e.Words() + ": a process waited for them in vain"
+		f.Rank, f.Order = r, e.At
+		p.log.Findings = append(p.log.Findings, f)
+	}
+}
+
+// arrival is who came to an operation.
+type arrival struct {
+	*grammar.Event
+	ranks []int
+}
+
+// arrivals says who did not come to where others wait; where ranks wait in different operations, that they disagree.
+func (p *parser) arrivals() {
+	highest := -1
+	for i, a := range p.came {
+		highest = max(highest, slices.Max(a.ranks))
+		for _, b := range p.came[:i] {
+			if !slices.ContainsFunc(a.ranks, func(r int) bool { return slices.Contains(b.ranks, r) }) {
+				f := told.New(grammar.Disagree, "Ranks wait in different operations, each for the others: "+b.String()+", "+a.String())
+				f.Whole, f.Order = true, b.At
+				p.log.Findings = append(p.log.Findings, f)
+				return
+			}
+		}
+	}
+	for _, a := range p.came {
+		p.absent(a.Event, gaps(a.ranks, highest))
+	}
+}
+
+func (a *arrival) String() string {
+	return rankWord(a.ranks) + told.Spans(a.ranks) + " in " + cut(cmp.Or(a.Get("what"), a.Words()))
+}
+
 // claimOf reads what one waits for.
 func (p *parser) claimOf(e *grammar.Event) Claim {
 	c := Claim{By: e.Int("by"), Absent: append(ranks(e.Get("ranks")), p.listed(e)...), What: e.Words()}
 	switch {
 	case e.Kind == grammar.Key:
 		return p.key(e)
-	case e.Get("came") != "":
-		c.By, c.Absent = -1, gaps(ranks(e.Get("came")))
-	case e.Get("value") != "" && e.Int("value") <= 0:
-		c.Absent = nil // DeepEP: that rank has come.
+	case e.Get("value") != "" && e.Int("value") <= 0, // DeepEP: that rank has come.
+		e.Get("group") != "": // A number in a group is no rank.
+		c.Absent = nil
 	case e.Kind == grammar.WaitsFor && strings.HasPrefix(c.What, "the start of"):
 		// Both are places in a group. Where the speaker's is its rank, the other's is taken for one, too.
 		if who, ok := p.speaker(e.At); !ok || who.rank != c.By || len(c.Absent) == 1 && c.Absent[0] == c.By {
@@ -101,11 +143,11 @@ func (p *parser) claimOf(e *grammar.Event) Claim {
 	return c
 }
 
-// gaps are the numbers that a list lacks below its highest.
-func gaps(came []int) []int {
+// gaps are the numbers up to a highest that a list lacks.
+func gaps(came []int, highest int) []int {
 	var out []int
 	const most = 4096
-	for r := range min(len(came)+most, slices.Max(append(came, -1))) {
+	for r := range min(len(came)+most, highest+1) {
 		if !slices.Contains(came, r) {
 			out = append(out, r)
 		}

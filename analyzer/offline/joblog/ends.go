@@ -55,10 +55,8 @@ func (p *parser) ending(e *grammar.Event) {
 		at := e.At + len(e.Anchors[0])
 		p.elastic(p.text[at:min(len(p.text), at+window)], true)
 		const longest = 256 << 10 // Of the list before, which holds the others.
-		before := p.text[max(0, at-longest):at]
-		if k := bytes.LastIndex(before, []byte(failures)); k >= 0 {
-			p.rows(before[k:])
-		}
+		before := p.text[max(0, at-longest):e.At]
+		p.rows(before[max(0, bytes.LastIndex(before, []byte(failures)), bytes.LastIndex(before, []byte("===="))):]) // Its head may be cut off.
 	case grammar.TaskEnd:
 		p.tasks(e.Get("host"), e.Get("ranks"), e.Get("what"))
 	case grammar.RankEnd:

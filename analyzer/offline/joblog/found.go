@@ -191,6 +191,11 @@ func (b *builder) directory(logs []*Log) *told.Directory {
 		d.Add(told.Process{Rank: id, PID: r.PID, Host: r.Host, GPU: r.GPU, Bus: b.bus[id]})
 	}
 	for _, l := range logs {
+		if l.Repeats == 0 { // Else it is chance who is shown.
+			for _, p := range l.Placed {
+				d.Add(p)
+			}
+		}
 		for _, e := range l.Ends {
 			if !e.Task {
 				d.Add(told.Process{Rank: e.Rank, PID: e.PID, Host: e.Host})

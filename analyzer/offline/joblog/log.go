@@ -43,6 +43,7 @@ type Log struct {
 	// Losses are what Ray says that it lost, in the order of the log.
 	Losses  []Loss
 	Watches []Watch // Where a launcher saw each rank last.
+	Placed  []told.Process
 	// Loose are operations that timed out and have no number, by rank.
 	Loose map[int]string
 	// TimedOut are the ranks whose watchdogs had a timeout, as signals to dump say.
@@ -146,6 +147,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	}
 	p.complete()
 	p.unfinished()
+	p.arrivals()
 	p.trapped()
 	p.losses(labelled)
 	if m := errorFile.FindStringSubmatch(file); m != nil {
@@ -205,7 +207,7 @@ type parser struct {
 	warned  map[warning]bool
 	groups  map[string]map[int64]bool // Numbers of operations that timed out, by group.
 	lost    []grammar.Event
-	placed  []grammar.Event
+	came    []arrival // To operations, each set of ranks once.
 	// within is where the last traceback stands; bare are last lines of tracebacks.
 	within span
 	bare   []Exception
@@ -256,7 +258,9 @@ func (p *parser) event(e *grammar.Event) {
 	case grammar.Watched:
 		p.watched(e)
 	case grammar.Placed:
-		p.placed = append(p.placed, *e)
+		if r := e.Int("rank"); r < maxRank && len(p.log.Placed) < most {
+			p.log.Placed = append(p.log.Placed, told.Process{Rank: r, PID: max(e.Int("pid"), 0), Host: e.Get("host"), GPU: e.Get("gpu")})
+		}
 	case grammar.Launched:
 		p.launched(e)
 	default:

@@ -57,7 +57,7 @@ func (p *parser) losses(labelled []byte) {
 	}
 	for i := range p.lost {
 		e := &p.lost[i]
-		why := cmp.Or(e.Get("what"), "it died or was killed")
+		why := cmp.Or(e.Get("what"), e.Get("detail"), "it died or was killed")
 		if kind := e.Get("type"); kind != "" {
 			why = kind + ": " + why
 		}
@@ -74,18 +74,17 @@ func (p *parser) losses(labelled []byte) {
 func (p *parser) processRanks(text []byte) map[int]int {
 	out := map[int]int{}
 	double := map[int]bool{}
-	add := func(pid, rank []byte) {
-		id, r := int(number(pid)), int(number(rank))
+	add := func(id, r int) {
 		if have, ok := out[id]; ok && have != r {
 			double[id] = true
 		}
 		out[id] = r
 	}
 	for _, m := range labelledRank.FindAllSubmatch(text, maxRank) {
-		add(m[1], m[3])
+		add(int(number(m[1])), int(number(m[3])))
 	}
-	for _, e := range p.placed {
-		add([]byte(e.Get("pid")), []byte(e.Get("rank")))
+	for _, at := range p.log.Placed {
+		add(at.PID, at.Rank)
 	}
 	for id := range double {
 		delete(out, id)

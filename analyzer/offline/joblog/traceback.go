@@ -304,6 +304,7 @@ var victims = []string{
 	"gloo/transport/", "Hccl", "HCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "ProcessRaisedException", "CalledProcessError",
 	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
 	"DEADLINE_EXCEEDED", "UNAVAILABLE: ", "Engine core initialization failed", "Engine process failed to start", "could finish the model loading, but", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
+	"error code is 507048", "error code is 107020", "ACL stream synchronize failed", // Huawei's runtime: work on the device, such as HCCL's, took too long.
 }
 
 func containsAny(s string, parts []string) bool {

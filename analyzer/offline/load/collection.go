@@ -178,7 +178,11 @@ func (c *Collection) stackSource(others []Source) Source {
 			}
 		}
 	}
-	ev, notes, global := stackdump.Evidence(c.stacks, stackdump.Known{ByPID: byPID, ByName: flightrecorder.RankInName, World: world})
+	named := flightrecorder.RankInName
+	if world == 0 && c.stacks[0].File == c.stacks[len(c.stacks)-1].File {
+		named = flightrecorder.RankWordInName // Of one file, a bare number may be anything's.
+	}
+	ev, notes, global := stackdump.Evidence(c.stacks, stackdump.Known{ByPID: byPID, ByName: named, World: world})
 	return Source{Name: "stacks", Files: len(c.stacks), Evidence: ev, Notes: notes, Findings: stackdump.Findings(c.stacks), Frozen: true, Local: !global}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 )
 
@@ -99,9 +100,11 @@ func Sniff(data []byte) bool {
 	if data[0] == opProto {
 		return data[1] >= 2 && data[1] <= highestProt
 	}
-	return (data[0] == opMark && (data[1] == opDict || data[1] == opList || data[1] == opTuple)) ||
-		(data[0] == opEmptyDict && (data[1] == opBinput || data[1] == opMark || data[1] == opStop))
+	return inText.Match(data) || (data[0] == opEmptyDict && (data[1] == opBinput || data[1] == opMark || data[1] == opStop))
 }
+
+// inText is how protocol 0, which is text, begins a collection: a word in brackets, such as a process's label in a log, begins alike.
+var inText = regexp.MustCompile(`^\([dlt](?:p\d+\n|\.|\(|S['"]|V\w+\n)`)
 
 // machine is pickle's stack machine without its dangerous half.
 type machine struct {

@@ -53,7 +53,8 @@ const (
 )
 
 var (
-	reProcess = regexp.MustCompile(`^Process (\d+): ?(.*)$`)
+	// Ray's `stack` of old wrote a line of ps before each process's.
+	reProcess = regexp.MustCompile(`^(?:Process |Stack dump for \S+ +)(\d+):? ?(.*)$`)
 	reThread  = regexp.MustCompile(`^Thread (\S+) \(([^)]*)\)(?:: "(.*)")?\s*$`)
 	reFrame   = regexp.MustCompile(`^\s+(\S.*) \((.+?)(?::(\d+))?\)\s*$`)
 	reFolded  = regexp.MustCompile(`^(\S.*\S) (\d+)$`)

@@ -218,7 +218,7 @@ func sentence(fs []Finding) string {
 	}
 	join := " "
 	switch first {
-	case "its", "GPU", "NVSwitch", "PCIe", "NCCL", "the", "file", "NVSHMEM", "HCCL", "oneCCL", "UCC", "MSCCL++":
+	case "its", "GPU", "NVSwitch", "PCIe", "NCCL", "the", "file", "NVSHMEM", "HCCL", "CANN", "oneCCL", "UCC", "MSCCL++":
 		join = ": "
 	}
 	s := words.Opener(name) + join + verb
