@@ -71,7 +71,7 @@ func (e *Event) Int(name string) int {
 // Words gives what the row says, with what its groups matched.
 func (e *Event) Words() string {
 	s := group.ReplaceAllStringFunc(e.Says, func(name string) string { return e.Get(name[2 : len(name)-1]) })
-	return strings.Join(strings.Fields(s), " ")
+	return strings.TrimRight(strings.Join(strings.Fields(s), " "), ": ") // What a group did not match may be all that follows.
 }
 
 var group = regexp.MustCompile(`\$\{\w+\}`)

@@ -81,6 +81,7 @@ const (
 	NCCLUsage       Kind = "nccl_usage"    // NCCL refused a call.
 	FirstFailed     Kind = "first_failure" // A line that no row knows.
 	CutTraceback    Kind = "cut_traceback" // Without its last line.
+	SideThreads     Kind = "side_threads"  // Stacks without the main thread's.
 	Connect         Kind = "connect"
 	ForeignClient   Kind = "foreign_client"
 	NetworkError    Kind = "network_error"

@@ -9,9 +9,10 @@ const (
 	ofKernel = "the Linux kernel"
 	ofCUDA   = "the CUDA runtime, through any program"
 	atCUDA   = "docs.nvidia.com cuda/cuda-runtime-api, cudaError_t"
-	// kernelHead is what syslog puts before the kernel's lines: the host.
-	kernelHead = `(?:[A-Z][a-z]{2} +\d+ [\d:]+ (?P<host>[\w.-]+) |\d{4}-\d\d-\d\dT\S+ (?P<host2>[\w.-]+) )?(?:(?:(?P<host3>[\w.-]+) )?kernel: )?(?:\[[^\]\n]*\] ?)*`
+	// kernelHead is what syslog and talosctl put before the kernel's lines: the host.
+	kernelHead = `(?:(?P<shipper>[\w.-]+): kern: +\w+: \[[^\]\n]*\]: )?(?:[A-Z][a-z]{2} +\d+ [\d:]+ (?P<host>[\w.-]+) |\d{4}-\d\d-\d\dT\S+ (?P<host2>[\w.-]+) )?(?:(?:(?P<host3>[\w.-]+) )?kernel: )?(?:\[[^\]\n]*\] ?)*`
 	xidHead    = kernelHead + `NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): `
+	xidBefore  = `(?:45,(?: ?pid=['"]?(?P<id2>\d+)['"]?,)?[^\n]*?caused by previous Xid )?` // Of the channels that an error has ended.
 	xidProcess = `(?:,? ?pid=['"]?(?P<pid>\d+)['"]?)?(?:,? ?name=(?P<name>[^\s,]+))?,? ?`
 )
 
@@ -20,13 +21,13 @@ var hardwareRows = []Row{
 	{
 		Kind: GPUHardware, Prints: ofDriver, Source: atXid, Says: "GPU ${bus} reported Xid ${xid}: ${what}",
 		Anchors: []string{"NVRM: Xid ("},
-		Pattern: re(xidHead + `(?P<xid>46|48|5[67]|6[0-24]|79|8[18]|9[2-5]|1(?:09|1[09]|2[0-5]|3[67]|4[03])|15[45678]|160|17[12])\b` + xidProcess + `(?P<what>[^\n]*)`),
+		Pattern: re(xidHead + xidBefore + `(?P<xid>46|48|5[67]|6[0-24]|79|8[18]|9[2-5]|1(?:09|1[09]|2[0-5]|3[67]|4[03])|15[45678]|160|17[12])\b` + xidProcess + `(?P<what>[^\n]*)`),
 		Test:    "[Thu Jan  1 09:50:00 2026] NVRM: Xid (PCI:0000:02:00): 79, pid=4001, name=python3, GPU has fallen off the bus.",
 	},
 	{
 		Kind: LinkHardware, Prints: ofDriver, Source: atXid, Says: "GPU ${bus} reported an NVLink error, Xid ${xid}: ${what}",
 		Anchors: []string{"NVRM: Xid ("},
-		Pattern: re(xidHead + `(?P<xid>7[4-8]|1(?:4[4-9]|50))\b` + xidProcess + `(?P<what>[^\n]*)`),
+		Pattern: re(xidHead + xidBefore + `(?P<xid>7[4-8]|1(?:4[4-9]|50))\b` + xidProcess + `(?P<what>[^\n]*)`),
 		Test:    "Jan  1 09:50:00 gpu-a kernel: NVRM: Xid (PCI:0000:02:00): 74, pid=4001, name=python3, NVLink: fatal error detected on link 6",
 	},
 	{
@@ -44,13 +45,13 @@ var hardwareRows = []Row{
 	{
 		Kind: LinkHardware, Prints: "NVSwitch's driver, in the kernel log", Source: "docs.nvidia.com datacenter/tesla/fabric-manager-user-guide", Says: "NVSwitch ${bus} reported SXid ${sxid}: ${what}",
 		Anchors: []string{": SXid (PCI:"},
-		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>Fatal[^\n]*)`),
+		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>(?:Fatal|Severity [1-9])[^\n]*)`),
 		Test:    "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
 	},
 	{
 		Kind: Warning, Prints: "NVSwitch's driver, in the kernel log", Source: "docs.nvidia.com datacenter/tesla/fabric-manager-user-guide", Says: "NVSwitch ${bus} reported SXid ${sxid}: ${what}",
 		Anchors: []string{": SXid (PCI:"},
-		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>Non-fatal[^\n]*)`),
+		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>(?:Non-fatal|Severity 0)[^\n]*)`),
 		Test:    "nvidia-nvswitch0: SXid (PCI:0000:83:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
 	},
 	{
@@ -82,7 +83,7 @@ var hardwareRows = []Row{
 	{
 		Kind: HostMemory, Prints: ofKernel, Source: "docs.kernel.org admin-guide/mm, mm/oom_kill.c", Says: "was killed by the kernel: its host or cgroup ran out of memory",
 		Anchors: []string{"ut of memory: Kill"},
-		Pattern: re(kernelHead + `(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)\n]*)\)`),
+		Pattern: re(kernelHead + `(?:Memory cgroup o|O)ut of memory: Kill(?: process \d+ [^\n]*sacrifice child\s*\n[^\n]*?Killed process (?P<id2>\d+)|(?:ed)? process (?P<pid>\d+)) \((?P<name>[^)\n]*)\)`), // Old kernels choose one and kill its child.
 		Test:    "[1234.5] Out of memory: Killed process 4001 (python3) total-vm:100kB, anon-rss:50kB",
 	},
 	{
@@ -133,8 +134,8 @@ var hardwareRows = []Row{
 	},
 	{
 		Kind: GPUProgram, Prints: "the amdgpu driver, in the kernel log", Source: "drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c", Says: "made a fault in its GPU program: page fault of GPU ${bus}",
-		Anchors: []string{"amdgpu:  for process ", "amdgpu:  Process "},
-		Pattern: re(kernelHead + `amdgpu (?P<bus>[0-9a-f:.]+): amdgpu: +(?:for process|Process) \S+ pid (?P<pid>\d+) thread`),
+		Anchors: []string{"amdgpu:  for process ", "amdgpu:  Process ", "page fault (src"},
+		Pattern: re(kernelHead + `amdgpu (?P<bus>[0-9a-f:.]+): amdgpu: +(?:(?:for process|Process) \S+ pid (?P<pid>\d+) thread|\[\w+\] [\w -]*page fault \(src)`),
 		Test:    "amdgpu 0000:3d:00.0: amdgpu:  for process python3.12 pid 6071 thread python3.12 pid 6071)",
 	},
 	{

@@ -29,6 +29,10 @@ var storeRows = []Row{
 		Test:    "The client socket has timed out after 900s while trying to connect to (10.0.0.1, 29500).",
 	},
 	{
+		Kind: StoreUnreached, Prints: ofStore + ", before it tried again", Source: atStore + "; github.com/kubeflow/pytorch-operator issue 125", Says: "cannot look up the name of the store's host (${why})",
+		Anchors: []string{"host not found: "}, Pattern: re(`host not found: (?P<why>[\w ]+)`), Test: "ValueError: host not found: Name or service not known",
+	},
+	{
 		Kind: PortTaken, Prints: ofStore, Source: atStore, Says: "cannot open the store's port ${port}: another process uses it",
 		Anchors: []string{"socket has failed to bind to", "EADDRINUSE", "errno: 98"}, Flat: true,
 		Pattern: re(`(?:server socket has failed to (?:bind|listen)[^()]*?:(?P<port>\d+)[^()]*\(errno: 98[^)]*\)|EADDRINUSE(?:[^\n]*?port:? ?(?P<port2>\d+))?|errno: 98[^\n]{0,40}ddress already in use)`),

@@ -71,7 +71,7 @@ func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	}
 	who := b.directory(logs)
 	found := b.findings(logs, who)
-	b.silences(repeats > 0)
+	b.silences(logs, repeats > 0)
 	return Result{b.Evidence(), b.Notes, found, who}
 }
 
@@ -421,7 +421,7 @@ func operation(o *Op) rca.Op {
 const NoLine = "the log has no line of it"
 
 // silences says of which ranks the log shows nothing that can be compared, and settles how large groups are.
-func (b *builder) silences(partly bool) {
+func (b *builder) silences(logs []*Log, partly bool) {
 	for _, c := range b.Comms() {
 		if c.Size = max(c.Size, len(c.Members)); !b.isKnown(c) && slices.Contains(c.Members, -1) {
 			c.Size++
@@ -436,7 +436,7 @@ func (b *builder) silences(partly bool) {
 		quiet := b.Shows(id) && len(b.Rank(id).Memberships) == 0 && waiting && b.Rank(id).State == rca.ProcessUnknown
 		switch known := b.Shows(id); {
 		case known && !quiet:
-		case partly: // That its lines are not there is no silence.
+		case partly, slices.ContainsFunc(logs, func(l *Log) bool { return l.CutOff == id }): // That its lines are not there is no silence.
 			b.Hide(id)
 		case !known:
 			b.Silent(id, NoLine)

@@ -51,8 +51,13 @@ func (p *parser) find(e *grammar.Event) {
 // again reports whether its process has warned before: what comes later follows from the first.
 func (p *parser) again(f *told.Finding, e *grammar.Event) bool {
 	key := warning{e.Row, f.Host, f.Bus, f.PID, f.Rank}
-	known := p.warned[key]
-	p.warned[key] = true
+	at, known := p.warned[key]
+	switch {
+	case !known:
+		p.warned[key] = len(p.log.Findings)
+	case at < len(p.log.Findings) && f.Fails() && !p.log.Findings[at].Fails():
+		p.log.Findings[at] = *f
+	}
 	return known
 }
 
@@ -94,6 +99,7 @@ func (p *parser) firstFailure(events []grammar.Event) {
 		f.Kind = grammar.BrokenOff
 	}
 	f.Order = failed.At
+	p.withTraceback(&f)
 	e := grammar.Event{Row: &grammar.Row{Kind: f.Kind}, At: failed.At, Start: failed.At}
 	if i := bytes.IndexByte(p.text[failed.At:], '\n'); i >= 0 {
 		e.At += i
@@ -101,6 +107,18 @@ func (p *parser) firstFailure(events []grammar.Event) {
 	p.ofSpeaker(&f, &e)
 	if f.Rank < maxRank {
 		p.log.Findings = append(p.log.Findings, f)
+	}
+}
+
+// withTraceback adds where a traceback ends that begins at the line which names a failure, and of which the log lacks the message.
+func (p *parser) withTraceback(f *told.Finding) {
+	const near = 2 << 10 // Bytes.
+	i := slices.IndexFunc(p.log.Findings, func(o told.Finding) bool {
+		return o.Kind == grammar.CutTraceback && o.Order >= f.Order && o.Order < f.Order+near
+	})
+	if i >= 0 {
+		f.Says += "; the traceback after it, which is cut off, ends " + cutAt(p.log.Findings[i].Stack)
+		p.log.Findings = slices.Delete(p.log.Findings, i, i+1)
 	}
 }
 
@@ -204,6 +222,10 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		if command := e.Get("command"); command != "" {
 			f.Says = strings.Replace(f.Says, "ended", "ran \""+cut(command)+"\", which ended", 1)
 		}
+	case grammar.LinkHardware:
+		if strings.Contains(e.Get("what"), "Nonfatal") {
+			f.Kind = grammar.Warning
+		}
 	case grammar.Slower:
 		for _, m := range stragglerID.FindAllStringSubmatch(e.Get("who"), most) {
 			f.Tasks = append(f.Tasks, int(number([]byte(m[1]))))
@@ -240,9 +262,6 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		last := strings.TrimSpace(e.Get("last"))
 		if m := addressed.FindStringSubmatch(last); m != nil {
 			f.Peer, f.Port = m[1], m[2]
-		}
-		if last == "" {
-			f.Says = strings.TrimSuffix(f.Says, ":")
 		}
 	case grammar.Returned:
 		f.Says = strings.Replace(f.Says, "with code "+e.Get("code"), "("+told.NCCLResult(e.Int("code"))+")", 1)

@@ -52,6 +52,8 @@ type Log struct {
 	Ending map[int]bool
 	// Calls are the last of each process on each communicator.
 	Calls map[callKey]Call
+	// CutOff is the rank with whose words the log ends in mid-sentence, which may be any message; -1 none.
+	CutOff int
 	// Dropped counts operations and groups beyond the bounds.
 	Dropped int
 	// Attempts counts how often the job started over; States are those of the last.
@@ -158,6 +160,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 		}
 	}
 	p.firstFailure(events)
+	p.broken(events)
 	p.log.Repeats = grammar.Repeats(data)
 	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Losses) == 0 &&
 		len(l.Watches) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 && len(l.Prints) == 0 {
@@ -166,13 +169,26 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	return p.log, nil
 }
 
+// loggerHead is how PyTorch's logger in C++ begins a rank's line.
+var loggerHead = regexp.MustCompile(`^\[rank(\d+)\]: ?\[[EWFI]`)
+
+// broken looks whether the log ends with the beginning of a message of PyTorch's.
+func (p *parser) broken(events []grammar.Event) {
+	text := bytes.TrimRight(p.text, "\n ")
+	start := bytes.LastIndexByte(text, '\n') + 1
+	m := loggerHead.FindSubmatch(text[start:])
+	if m != nil && !bytes.HasSuffix(text, []byte(".")) && !slices.ContainsFunc(events, func(e grammar.Event) bool { return e.Start >= start }) {
+		p.log.CutOff = int(number(m[1]))
+	}
+}
+
 // errorFile is where TorchElastic keeps what a process raised: its directory is the process's place on its host.
 var errorFile = regexp.MustCompile(`attempt_\d+/(\d+)/error\.json$`)
 
 func newParser(file string, text []byte, rank int) *parser {
 	return &parser{
-		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{}, warned: map[warning]bool{},
-		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Calls: map[callKey]Call{}, Attempts: 1},
+		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{}, warned: map[warning]int{},
+		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Calls: map[callKey]Call{}, Attempts: 1, CutOff: -1},
 	}
 }
 
@@ -204,7 +220,7 @@ type parser struct {
 	claims  map[claimKey]int
 	prints  map[int]int
 	watches map[int]int
-	warned  map[warning]bool
+	warned  map[warning]int           // Places in log.Findings.
 	groups  map[string]map[int64]bool // Numbers of operations that timed out, by group.
 	lost    []grammar.Event
 	came    []arrival // To operations, each set of ranks once.

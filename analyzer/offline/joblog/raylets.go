@@ -5,6 +5,7 @@ package joblog
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -18,6 +19,8 @@ type Loss struct {
 	Host string // Its address; empty unknown.
 	PID  int    // 0: the whole host.
 	Why  string
+	// Others that Ray lost as well, without saying which.
+	Others int
 }
 
 // labelledRank is how Ray names a worker's process in the label of its lines.
@@ -61,7 +64,8 @@ func (p *parser) losses(labelled []byte) {
 		if kind := e.Get("type"); kind != "" {
 			why = kind + ": " + why
 		}
-		add(Loss{Host: strings.TrimRight(e.Get("host"), ","), PID: max(e.Int("pid"), 0), Why: why})
+		others := grammar.Repeats([]byte(why))
+		add(Loss{Others: others, Host: strings.TrimRight(e.Get("host"), ","), PID: max(e.Int("pid"), 0), Why: why})
 	}
 	for _, l := range p.log.Losses {
 		if l.Rank >= 0 && l.Rank < maxRank {
@@ -100,6 +104,9 @@ func (b *builder) lost(logs []*Log) {
 				continue
 			}
 			f := told.New(grammar.WorkerDied, "was lost to Ray ("+loss.Why+")")
+			if loss.Others > 0 { // Who is shown is chance.
+				f.Kind, f.Says = grammar.Terminated, fmt.Sprintf("and %d others were lost to Ray (%s)", loss.Others, loss.Why)
+			}
 			if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 && f.Host != "" {
 				f.Kind = grammar.HostLost
 			}

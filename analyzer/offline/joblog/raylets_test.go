@@ -48,7 +48,7 @@ func TestRaylets(t *testing.T) {
 		{"one number on two hosts", said(0, 1) + strings.ReplaceAll(said(2), "702", "701") + worker("10.0.0.5", 701, "SYSTEM_ERROR", sigkilled), nil, "Process 701 on 10.0.0.5 was lost to Ray"},
 		{"a host", group.String() + "2026-11-22 10:00:00,412 WARNING worker.py:1799 -- The node with node id: c118 and address: 10.0.0.6 and node name: 10.0.0.6 has been marked dead because the detector has missed too many heartbeats from it. This can happen\n", nil, "Host 10.0.0.6 was lost to Ray"},
 		{"on purpose", group.String() + worker("10.0.0.6", 702, "INTENDED_SYSTEM_EXIT", "Worker exits because it was idle"), nil, ""},
-		{"one shown of several", group.String() + strings.TrimSuffix(worker("10.0.0.6", 702, "SYSTEM_ERROR", sigkilled), "\n") + " [repeated 3x across cluster]\n", nil, "Process 702 on 10.0.0.6 was lost to Ray"},
+		{"one shown of several", group.String() + strings.TrimSuffix(worker("10.0.0.6", 702, "SYSTEM_ERROR", sigkilled), "\n") + " [repeated 3x across cluster]\n", nil, "Process 702 on 10.0.0.6 and 3 others were lost to Ray"},
 		{"all alike", group.String() + worker("10.0.0.5", 700, "SYSTEM_ERROR", sigkilled) + worker("10.0.0.5", 701, "SYSTEM_ERROR", sigkilled) + worker("10.0.0.6", 702, "SYSTEM_ERROR", sigkilled), nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -181,10 +181,13 @@ func (p *parser) unfinished() {
 			continue
 		}
 		f := e.finding()
-		f.Kind, f.Rank, f.Says = grammar.CutTraceback, e.Rank, "raised an exception at "+cmp.Or(frames.Site(e.Stack), e.Stack[len(e.Stack)-1])+"; the log lacks what it says"
+		f.Kind, f.Rank, f.Says = grammar.CutTraceback, e.Rank, "raised an exception "+cutAt(e.Stack)+"; the log lacks what it says"
 		p.log.Findings = append(p.log.Findings, f)
 	}
 }
+
+// cutAt says where a traceback ends whose last line is not there.
+func cutAt(stack []string) string { return "at " + cmp.Or(frames.Site(stack), stack[len(stack)-1]) }
 
 // framesAbove gives the frames in the lines above one, as far as the text has them.
 func (p *parser) framesAbove(start int, label string) []string {
@@ -302,7 +305,7 @@ var broken = []string{
 // broke off, or the launcher that ends what is left.
 var victims = []string{
 	"gloo/transport/", "Hccl", "HCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "ProcessRaisedException", "CalledProcessError",
-	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
+	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "host not found: ", "initialization failed due to an exception in a background process",
 	"DEADLINE_EXCEEDED", "UNAVAILABLE: ", "Engine core initialization failed", "Engine process failed to start", "could finish the model loading, but", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 	"error code is 507048", "error code is 107020", "ACL stream synchronize failed", // Huawei's runtime: work on the device, such as HCCL's, took too long.
 }

@@ -174,6 +174,11 @@ func Findings(processes []Process) []told.Finding {
 			size = max(size, p.World)
 		}
 	}
+	if !slices.ContainsFunc(processes, func(p Process) bool { return !p.cut() }) {
+		f := told.New(grammar.SideThreads, "the stacks are those of side threads; the main thread's is not there")
+		f.Whole = true
+		out = append(out, f)
+	}
 	var absent []int
 	for r := range min(size, mostMerged) {
 		if !have[r] {

@@ -315,6 +315,10 @@ func (p *Process) Main() []string {
 // cut reports whether the stack of the main thread is not there: all threads have names, and none is its. What a side thread does
 // says nothing of the rank.
 func (p *Process) cut() bool {
+	side := func(t Thread) bool { return len(t.Stack) > 0 && begunByLibrary.MatchString(t.Stack[0]) }
+	if len(p.Threads) > 0 && !slices.ContainsFunc(p.Threads, func(t Thread) bool { return !side(t) }) {
+		return true
+	}
 	for i := range p.Threads {
 		if t := &p.Threads[i]; t.Name == "" || strings.Contains(t.Name, mainThread) || t.outermostFirst || len(t.Stack) > 0 && strings.HasPrefix(t.Stack[0], "<module>") {
 			return false
@@ -322,6 +326,9 @@ func (p *Process) cut() bool {
 	}
 	return p.Named && len(p.Threads) > 0
 }
+
+// begunByLibrary is the outermost frame of native threads that a program starts.
+var begunByLibrary = regexp.MustCompile(`^(?:start_thread|(?:__)?clone3?) \(`)
 
 // watches reports whether a thread is the one that takes the stacks.
 func (t *Thread) watches() bool {

@@ -155,6 +155,10 @@ var meanings = []meaning{
 		kind: grammar.CutTraceback, strength: 0.315, unknown: true, then: "The last line of a traceback says what was wrong.",
 		action: "Read the lines after this traceback in the log.",
 	},
+	{
+		kind: grammar.SideThreads, strength: 0.21, unknown: true, then: "They wait for work in any job.",
+		action: "Take the stacks of all threads of each rank again, with the first one: gdb -p PID -batch -ex 'thread apply all bt', or py-spy dump --native --pid PID.",
+	},
 	{kind: grammar.Disagree, strength: 0.56, unknown: true, action: "Compare the code paths of these ranks: they called different operations. Newer versions of PyTorch print numbers; TORCH_DISTRIBUTED_DEBUG=DETAIL compares each call."},
 	{
 		kind: grammar.Apart, strength: 0.46, unknown: true, then: "The messages do not name groups: if it is one group, the rank with the lowest number is behind.",

@@ -51,6 +51,12 @@ func New(kind grammar.Kind, says string) Finding {
 	return Finding{Kind: kind, Says: says, Rank: -1, Local: -1, By: -1}
 }
 
+// Fails reports whether a warning says that something failed; others are advice.
+func (f *Finding) Fails() bool {
+	says := strings.ToLower(f.Says)
+	return strings.Contains(says, "fail") || strings.Contains(says, "error")
+}
+
 // subject names whom a finding is about; empty: nobody is known.
 func (f *Finding) subject() string {
 	var s string

@@ -108,7 +108,7 @@ func grouped(all []Finding) []findings {
 		out[i].all = append(out[i].all, f)
 	}
 	slices.SortStableFunc(out, func(a, b findings) int {
-		return cmp.Or(cmp.Compare(b.strength, a.strength), cmp.Compare(b.known(), a.known()), cmp.Compare(a.all[0].Order, b.all[0].Order))
+		return cmp.Or(cmp.Compare(b.strength, a.strength), cmp.Compare(b.known(), a.known()), cmp.Compare(b.failed(), a.failed()), cmp.Compare(a.all[0].Order, b.all[0].Order))
 	})
 	return out
 }
@@ -122,6 +122,14 @@ func like(a, b *Finding) bool {
 // known is 1 where a subject is known.
 func (g *findings) known() int {
 	if g.all[0].Whole || g.all[0].subject() != "" {
+		return 1
+	}
+	return 0
+}
+
+// failed is 1 for a warning that something failed: others are advice.
+func (g *findings) failed() int {
+	if g.kind == grammar.Warning && g.all[0].Fails() {
 		return 1
 	}
 	return 0
@@ -201,7 +209,7 @@ func sentence(fs []Finding) string {
 			s = cmp.Or(fs[i].Plural, s)
 		}
 		if len(s) > len(says) { // The one that knows most.
-			says = strings.TrimRight(s, ". ")
+			says = strings.TrimRight(s, ".: ")
 		}
 	}
 	if fs[0].Whole {
