@@ -55,7 +55,7 @@ var marks = []mark{
 	{"an error of the operating system", 2, re(`No such file or directory|Permission denied|No space left on device|Input/output error|Cannot allocate memory|Too many open files|Bus error|Stale file handle|Device or resource busy|Address already in use|No such device|cannot open shared object|undefined symbol|command not found`)},
 	{"a level: fatal", 3, re(`\b(?:FATAL|Fatal|fatal|CRITICAL|SEVERE|PANIC|panic)\b|^F\d{4} \d|: F [a-z]`)},
 	{"a level: error", 2, re(`\b(?:ERROR|Error|error|ERR)\b|(?:^|\]:? ?)\[?E\d{0,4} \d|: E [a-z]|"level":"error"`)},
-	{"words of failure", 1, re(`(?i)\b(?:fail(?:ed|s|ure)?|abort(?:ed|ing)?|cannot|can't|could not|unable to|expired|denied|rejected|refused|timed out|time-?out|unreachable|unhealthy|stuck|hung|deadlock\w*|stall(?:ed)?|mismatch\w*|inconsistent|corrupt\w*|invalid|unsupported|not found|missing)\b`)},
+	{"words of failure", 1, re(`(?i)\b(?:fail(?:ed|s|ure)?|abort(?:ed|ing)?|cannot|can't|could not|unable to|expired|denied|rejected|refused|timed out|time-?out|unreachable|unhealthy|stuck|hung|deadlock\w*|stall(?:ed)?|mismatch\w*|inconsistent|corrupt\w*|invalid|unsupported|unrecognized|not found|missing)\b`)},
 }
 
 var (
@@ -123,7 +123,7 @@ func (f *Failure) score(line []byte) {
 // suspicious are words of which each line has one that any of the marks is on, in small letters: a quick look.
 var suspicious = newWordSet(bytes.Fields([]byte(`
 	err fail fatal critical severe panic exce abort assert exit kill crash died signal timed timeout time-out refused denied cannot can't could
-	unable such space found mismatch invalid corrupt stuck hung deadlock stall missing status result xid what() memory fault busy unsupported
+	unable such space found mismatch invalid corrupt stuck hung deadlock stall missing status result xid what() memory fault busy unsupported unrecognized
 	inconsistent expire reject unhealthy unreach symbol interrupt fell hang ee1 eh9 ei0 ej0 ez9`)))
 
 // suspect reports whether a line is worth a closer look; small is room for it.

@@ -172,6 +172,16 @@ var launcherRows = []Row{
 		Test:    "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL",
 	},
 	{
+		Kind: ProcessEnd, Prints: "paddle.distributed.launch, 2.3 and newer, which numbers the processes of a host", Source: "github.com/PaddlePaddle/Paddle python/paddle/distributed/launch/job/container.py; github.com/PaddlePaddle/PaddleOCR issue 11773",
+		Anchors: []string{"Container rank "}, Pattern: re(`Container rank (?P<local>\d+) status failed cmd \[[^\n]*?\] code (?P<code>-?\d+) log`),
+		Test: "Container rank 0 status failed cmd ['/usr/bin/python', '-u', 'train.py'] code -9 log ./debug/workerlog.0",
+	},
+	{
+		Kind: Exited, Prints: "paddle.distributed.launch before 2.3", Source: "github.com/PaddlePaddle/Paddle python/paddle/distributed/utils.py, issue 27081", Says: "was aborted, says Paddle's launcher",
+		Anchors: []string{"the trainer process with rank=["}, Pattern: re(`the trainer process with rank=\[(?P<ranks>[\d, ]+)\] was aborted`),
+		Test: "ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 3] was aborted. Please check its log",
+	},
+	{
 		Kind: Exited, Prints: "torch.multiprocessing.spawn", Source: "github.com/pytorch/pytorch torch/multiprocessing/spawn.py", Says: "ended with an exception",
 		Anchors: []string{" terminated with the following error"}, Pattern: re(`-- Process (?P<local>\d+) terminated with the following error`),
 		Test: "-- Process 1 terminated with the following error:",

@@ -24,7 +24,7 @@ type Loss struct {
 }
 
 // labelledRank is how Ray names a worker's process in the label of its lines.
-var labelledRank = regexp.MustCompile(`\(\S+ pid=(\d+)(?:, ip=([\w.:]+))?\)[^\n]{0,40}?\[rank(\d+)\]`)
+var labelledRank = regexp.MustCompile(`\(\S+ pid=(\d+)(?:, ip=([\w.:]+))?\)[^\n]{0,40}?\[[rR]ank ?(\d+)\]`)
 
 // mostLosses are kept: what comes later follows from them.
 const mostLosses = 64

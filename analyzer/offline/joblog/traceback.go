@@ -331,8 +331,8 @@ func (e *Exception) Victim() bool {
 		len(e.Stack) == 0 && containsAny(e.Message, broken)
 }
 
-// passesOn are places where a server or a driver waits for its workers: what is raised there tells of a worker.
-var passesOn = regexp.MustCompile(`(?:shm_broadcast|core_client|multiproc_executor|multiproc_worker_utils|ray_distributed_executor|ray_executor\w*)\.py|ray/_private/|elastic/rendezvous/`)
+// passesOn are places where a server, a driver or a launcher waits for its workers: what is raised there tells of a worker.
+var passesOn = regexp.MustCompile(`(?:shm_broadcast|core_client|multiproc_executor|multiproc_worker_utils|ray_distributed_executor|ray_executor\w*)\.py|ray/_private/|elastic/rendezvous/|paddle/distributed/(?:launch|utils)\b`)
 
 // ofCall is in messages that refuse a call for its arguments, or tell of the rank's own GPU. Another RuntimeError inside communication
 // is a library's word that the operation failed, which may be another rank's doing.

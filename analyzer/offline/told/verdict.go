@@ -29,6 +29,9 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 		if agrees && m.names && m.strength >= ofStandstill {
 			v.Action = m.action
 		}
+		if i := quoted(groups); i >= 0 && v.Cause == rca.CauseProcessGone && strings.Contains(v.Summary, "(exit code ") {
+			v.Summary += alsoNames + sentence(groups[i].all) // An exit code does not say why.
+		}
 		return v
 	}
 	out := v
@@ -42,8 +45,8 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 		out.Chain, out.Waits = nil, nil
 	}
 	out.Summary, out.Action = best.headline(), m.action
-	if i := slices.IndexFunc(groups, func(g findings) bool { return g.all[0].Quoted }); m.why && i > 0 && (best.all[0].Order == 0 || groups[i].all[0].Order < best.all[0].Order) {
-		out.Summary += " The log names a failure as well: " + sentence(groups[i].all)
+	if i := quoted(groups); m.why && i > 0 && (best.all[0].Order == 0 || groups[i].all[0].Order < best.all[0].Order) {
+		out.Summary += alsoNames + sentence(groups[i].all)
 	}
 	out.Evidence = append(texts(groups), v.Evidence...)
 	if v.Class != rca.Unknown && v.Class != rca.Healthy {
@@ -51,6 +54,13 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 	}
 	out.Ask = nil
 	return out
+}
+
+const alsoNames = " The log names a failure as well: "
+
+// quoted gives which group is a line that no row knows; -1 none.
+func quoted(groups []findings) int {
+	return slices.IndexFunc(groups, func(g findings) bool { return g.all[0].Quoted })
 }
 
 // rowPrefix begins the row of a verdict that a message decided.
