@@ -42,8 +42,9 @@ func TestFirst(t *testing.T) {
 		for _, text := range []string{"%s", "lorem ipsum %s dolor %s\n", "%[2]s %[1]s"} {
 			b := fmt.Appendf(nil, text, w, other)
 			for cut := 0; cut <= len(b); cut += 1 + i%5 {
-				if got, want := first(b[:cut]), firstByWord(b[:cut]); got != want {
-					t.Fatalf("%q: %d, want %d", b[:cut], got, want)
+				want := firstByWord(b[:cut])
+				if got := first(b[:cut]); got != want || telling.none(b[:cut]) != (want < 0) {
+					t.Fatalf("%q: %d, want %d, none: %v", b[:cut], got, want, telling.none(b[:cut]))
 				}
 			}
 		}
@@ -55,8 +56,12 @@ func FuzzFirst(f *testing.F) {
 		f.Add(w)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, want := first(data), firstByWord(data); got != want {
+		want := firstByWord(data)
+		if got := first(data); got != want {
 			t.Errorf("%d, want %d", got, want)
+		}
+		if telling.none(data) != (want < 0) {
+			t.Errorf("none says %v, the first is at %d", telling.none(data), want)
 		}
 		s := sieve{}
 		s.chunk(data[:len(data)/2])

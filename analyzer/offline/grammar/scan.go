@@ -5,6 +5,7 @@ package grammar
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 )
@@ -127,22 +128,28 @@ func flat(b []byte) string { return strings.Join(strings.Fields(string(b)), " ")
 // wordSet finds words in one pass (Wu and Manber): the shortest word's length is a window, and its last three bytes say how far
 // it can move without skipping a word's beginning.
 type wordSet struct {
-	words  [][]byte
-	window int
-	shift  [1 << 16]uint8
-	ends   map[uint16][]int // Words by the last three bytes of their part in the window.
+	words   [][]byte
+	window  int
+	longest int
+	shift   [1 << 16]uint8
+	ends    [1 << 16]uint16 // Which of alike there is by the last three bytes of a word's part in the window; 0: none.
+	alike   [][]int         // Words that have these alike.
+	begin   []uint64        // Of each of alike, how its words begin: a bit for each beginning.
 }
 
 const block = 3
 
-func blockHash(b []byte) uint16 {
-	return uint16((uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) * 0x9e3779b1 >> 16)
-}
+func hash(b uint32) uint16 { return uint16(b * 0x9e3779b1 >> 16) }
+
+// beginning is one of 64 bits for a word's first two bytes.
+func beginning(b []byte) uint64 { return 1 << ((b[0] ^ b[1]<<2) & 63) }
+
+func blockHash(b []byte) uint16 { return hash(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) }
 
 func newWordSet(list [][]byte) *wordSet {
-	s := &wordSet{words: list, window: 255, ends: map[uint16][]int{}}
+	s := &wordSet{words: list, window: 255, alike: [][]int{nil}, begin: []uint64{0}}
 	for _, w := range list {
-		s.window = min(s.window, len(w))
+		s.window, s.longest = min(s.window, len(w)), max(s.longest, len(w))
 	}
 	far := s.window - block + 1
 	for i := range s.shift {
@@ -155,7 +162,12 @@ func newWordSet(list [][]byte) *wordSet {
 		}
 		h := blockHash(w[s.window-block:])
 		s.shift[h] = 0
-		s.ends[h] = append(s.ends[h], i)
+		if s.ends[h] == 0 {
+			s.ends[h] = uint16(len(s.alike))
+			s.alike, s.begin = append(s.alike, nil), append(s.begin, 0)
+		}
+		s.alike[s.ends[h]] = append(s.alike[s.ends[h]], i)
+		s.begin[s.ends[h]] |= beginning(w)
 	}
 	return s
 }
@@ -163,24 +175,68 @@ func newWordSet(list [][]byte) *wordSet {
 // next gives where the first word at or after an offset begins, and which words begin there; -1 for none.
 func (s *wordSet) next(b []byte, from int) (at int, which []int) {
 	for end := from + s.window; end <= len(b); {
-		h := blockHash(b[end-block : end])
+		h := hashBefore(b, end)
 		if n := s.shift[h]; n > 0 {
 			end += int(n)
 			continue
 		}
-		start := end - s.window
-		var found []int
-		for _, i := range s.ends[h] {
-			if bytes.HasPrefix(b[start:], s.words[i]) {
-				found = append(found, i)
-			}
-		}
-		if found != nil {
-			return start, found
+		if found := s.found(b, end, h); found != nil {
+			return end - s.window, found
 		}
 		end++
 	}
 	return -1, nil
+}
+
+// none reports whether no word is in a text. It looks at both halves at once, as a processor waits for what it loads.
+func (s *wordSet) none(b []byte) bool {
+	half := len(b) / 2
+	one, two := s.window, half+s.window // Words that begin in each half.
+	for one < half+s.window && two <= len(b) {
+		h, k := hashBefore(b, one), hashBefore(b, two)
+		n, m := s.shift[h], s.shift[k]
+		if n == 0 {
+			if s.found(b, one, h) != nil {
+				return false
+			}
+			n = 1
+		}
+		if m == 0 {
+			if s.found(b, two, k) != nil {
+				return false
+			}
+			m = 1
+		}
+		one, two = one+int(n), two+int(m)
+	}
+	at, _ := s.next(b[:min(len(b), half+s.window-1+s.longest)], one-s.window)
+	if at < 0 {
+		at, _ = s.next(b, two-s.window)
+	}
+	return at < 0
+}
+
+// found gives the words of which the window ends at an offset, where the bytes before it have that hash.
+func (s *wordSet) found(b []byte, end int, h uint16) (which []int) {
+	start, id := end-s.window, s.ends[h]
+	if s.begin[id]&beginning(b[start:]) == 0 {
+		return nil
+	}
+	for _, i := range s.alike[id] {
+		if bytes.HasPrefix(b[start:], s.words[i]) {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// hashBefore is that of the block which ends at an offset.
+func hashBefore(b []byte, end int) uint16 {
+	const load = 4 // Bytes that are loaded at once, of which the first does not count.
+	if end < load {
+		return blockHash(b[end-block:])
+	}
+	return hash(binary.LittleEndian.Uint32(b[end-load:]) >> 8)
 }
 
 // table is all rows; anchors their anchors, anchorRows the rows of each.

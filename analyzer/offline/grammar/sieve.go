@@ -88,6 +88,10 @@ func (s *sieve) chunk(b []byte) {
 	for len(b) > 0 && s.left > 0 {
 		b = s.line(b)
 	}
+	if telling.none(b) {
+		s.passed(b)
+		return
+	}
 	for len(b) > 0 {
 		at := first(b)
 		if at < 0 {
