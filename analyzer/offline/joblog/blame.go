@@ -75,11 +75,11 @@ func (b *builder) claimed(logs []*Log) map[int]bool {
 	}
 	done := map[int]bool{}
 	for _, what := range slices.Sorted(maps.Keys(absent)) {
-		out := slices.DeleteFunc(set(absent[what]), func(r int) bool { return slices.Contains(inside[what], r) })
+		out := slices.DeleteFunc(told.Set(absent[what]), func(r int) bool { return slices.Contains(inside[what], r) })
 		if len(out) == 0 {
 			continue
 		}
-		in := set(inside[what])
+		in := told.Set(inside[what])
 		c := b.group("log: "+what, slices.Concat(in, out))
 		for _, r := range in {
 			b.put(c, r, what, b.stackOf(r), 1, true)
@@ -105,12 +105,6 @@ func bareExits(l *Log) []int {
 		}
 	}
 	return out
-}
-
-func set(ids []int) []int {
-	out := slices.Clone(ids)
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 func (b *builder) stackOf(rank int) []string {
@@ -198,7 +192,7 @@ func (b *builder) waits(claimed map[int]bool) {
 }
 
 func (b *builder) group(id string, members []int) *rca.Comm {
-	members = set(members)
+	members = told.Set(members)
 	c := b.Comm(rca.CommID(id), "the job", len(members))
 	c.Members = members
 	return c

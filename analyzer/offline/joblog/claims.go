@@ -59,7 +59,7 @@ var listEntry = regexp.MustCompile(`^(?:\S* ?\D)??(\d{1,6}): \[`)
 // claimed takes that one waits for others. What nobody known says of others makes no comparison, but is told.
 func (p *parser) claimed(e *grammar.Event) {
 	const mostSets = 64
-	if came := set(ranks(e.Get("came"))); len(came) > 0 {
+	if came := told.Set(ranks(e.Get("came"))); len(came) > 0 {
 		known := slices.ContainsFunc(p.came, func(a arrival) bool { return slices.Equal(a.ranks, came) })
 		if !known && len(p.came) < mostSets {
 			p.came = append(p.came, arrival{e, came})
@@ -115,7 +115,7 @@ func (p *parser) arrivals() {
 }
 
 func (a *arrival) String() string {
-	return rankWord(a.ranks) + told.Spans(a.ranks) + " in " + cut(cmp.Or(a.Get("what"), a.Words()))
+	return told.Ranks(a.ranks) + " in " + cut(cmp.Or(a.Get("what"), a.Words()))
 }
 
 // claimOf reads what one waits for.
@@ -188,7 +188,7 @@ func (p *parser) claim(c Claim) {
 	case ok:
 		have := &p.log.Claims[i]
 		if len(have.Absent) < most {
-			have.Absent = set(append(have.Absent, c.Absent...))
+			have.Absent = told.Set(append(have.Absent, c.Absent...))
 		}
 	case len(p.log.Claims) < most:
 		p.claims[key] = len(p.log.Claims)

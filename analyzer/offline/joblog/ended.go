@@ -119,7 +119,7 @@ func (b *builder) raised(logs []*Log, waited map[int]bool, deaths map[int]*death
 	for _, l := range logs {
 		bare = append(bare, bareExits(l)...)
 	}
-	bare = set(bare)
+	bare = told.Set(bare)
 	var nameless []*Exception
 	broken := false // An exception of nobody knows whom follows from others' doing.
 	for _, l := range logs {
@@ -198,7 +198,7 @@ func (b *builder) together(deaths map[int]*death) bool {
 		return false // More wait for these than there are of them.
 	}
 	ids := slices.Sorted(maps.Keys(deaths))
-	text := fmt.Sprintf("%d ranks (%s) %s: the program or its configuration, no single rank", len(ids), list(ids), reason)
+	text := fmt.Sprintf("%d ranks (%s) %s: the program or its configuration, no single rank", len(ids), told.Spans(ids), reason)
 	if deaths[ids[0]].exception == nil {
 		whoever := "whoever ended them (scheduler, memory limit, operator)"
 		switch kind, _ := told.End(grammar.ProcessEnd, signalOf(reason)); {
@@ -207,7 +207,7 @@ func (b *builder) together(deaths map[int]*death) bool {
 		case kind == grammar.Crashed:
 			whoever = "the program or a library that all of them use"
 		}
-		text = fmt.Sprintf("%d ranks (%s) ended in the same second with %s: %s, no single rank", len(ids), list(ids), reason, whoever)
+		text = fmt.Sprintf("%d ranks (%s) ended in the same second with %s: %s, no single rank", len(ids), told.Spans(ids), reason, whoever)
 	}
 	b.Facts = append(b.Facts, rca.Fact{Rank: -1, Component: "process", Kind: "ended_together", Text: text})
 	b.over = true
@@ -220,19 +220,6 @@ func signalOf(why string) string {
 		return told.SignalCode(strings.TrimSuffix(name, ")"))
 	}
 	return ""
-}
-
-func list(ids []int) string {
-	const few = 8
-	var s []string
-	for i, id := range ids {
-		if i == few {
-			s = append(s, "…")
-			break
-		}
-		s = append(s, fmt.Sprint(id))
-	}
-	return strings.Join(s, ", ")
 }
 
 // candidates gives the endings that may be a process's own.

@@ -238,7 +238,7 @@ func (b *builder) unnamed(states map[Place]*State) {
 	}
 	var parts []string
 	for _, seq := range slices.Sorted(maps.Keys(at)) {
-		parts = append(parts, fmt.Sprintf("%s%s at %s #%d", rankWord(at[seq]), told.Spans(at[seq]), what[seq], seq))
+		parts = append(parts, fmt.Sprintf("%s at %s #%d", told.Ranks(at[seq]), what[seq], seq))
 	}
 	f := told.New(grammar.Apart, "Ranks time out at different numbers: "+strings.Join(parts, ", "))
 	f.Whole = true

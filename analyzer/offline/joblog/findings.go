@@ -244,7 +244,7 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		for _, m := range taskPart.FindAllStringSubmatch(e.Get("tasks"), most) {
 			tasks = append(tasks, int(number([]byte(m[1]))))
 		}
-		if tasks = set(tasks); len(tasks) == 0 {
+		if tasks = told.Set(tasks); len(tasks) == 0 {
 			return
 		}
 		f.Says, f.Whole = fmt.Sprintf("barrier %s%s timed out: task:%s did not come", e.Get("id"), e.Get("id2"), told.Spans(tasks)), true

@@ -35,12 +35,7 @@ func (b *builder) loosely(logs []*Log) {
 	b.loose = nil
 	var parts []string
 	for _, op := range slices.SortedFunc(maps.Keys(by), func(x, y string) int { return slices.Min(by[x]) - slices.Min(by[y]) }) {
-		ids := set(by[op])
-		word := "rank "
-		if len(ids) > 1 {
-			word = "ranks "
-		}
-		parts = append(parts, word+told.Spans(ids)+" in "+op)
+		parts = append(parts, told.Ranks(by[op])+" in "+op)
 	}
 	f := told.New(grammar.Disagree, "Ranks disagree: "+strings.Join(parts, ", ")+". The messages have no numbers, so they do not show which rank is ahead")
 	f.Whole = true
@@ -62,7 +57,7 @@ func (b *builder) elsewhere(logs []*Log, states map[Place]*State) {
 		return
 	}
 	ids := slices.Sorted(maps.Keys(timedOut))
-	f := told.New(grammar.Elsewhere, fmt.Sprintf("The watchdog of %s%s had a timeout, but nothing is pending in the groups that the log shows: the operation belongs to another group", rankWord(ids), told.Spans(ids)))
+	f := told.New(grammar.Elsewhere, fmt.Sprintf("The watchdog of %s had a timeout, but nothing is pending in the groups that the log shows: the operation belongs to another group", told.Ranks(ids)))
 	f.Whole = true
 	b.found = append(b.found, f)
 }

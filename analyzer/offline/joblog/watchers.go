@@ -163,7 +163,7 @@ func (b *builder) watched(logs []*Log) {
 	const mostPlaces = 8
 	for _, place := range order[:min(len(order), mostPlaces)] {
 		ids := places[place]
-		b.Note("the launcher saw last: %s in %s", rankWord(ids)+list(ids), place)
+		b.Note("the launcher saw last: %s in %s", told.Ranks(ids), place)
 	}
 	mute := places[noHeartbeat]
 	for _, r := range mute {
@@ -192,11 +192,4 @@ func (b *builder) says(logs []*Log) bool {
 	return len(b.known) > 0 || len(b.Comms()) > 0 || len(b.waiting) > 0 || len(b.Facts) > 0 || slices.ContainsFunc(logs, func(l *Log) bool {
 		return len(l.Ends) > 0 || len(l.Exceptions) > 0 || len(l.States) > 0
 	})
-}
-
-func rankWord(ids []int) string {
-	if len(ids) == 1 {
-		return "rank "
-	}
-	return "ranks "
 }

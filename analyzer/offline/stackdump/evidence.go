@@ -190,11 +190,7 @@ func Findings(processes []Process) []told.Finding {
 		if p.Starts == "" || len(absent) == 0 {
 			continue
 		}
-		word := "rank "
-		if len(absent) > 1 {
-			word = "ranks "
-		}
-		f := told.New(grammar.Starting, fmt.Sprintf("is in NCCL's start of a communicator of %d ranks (%s), and waits for %s%s to connect", p.World, p.Starts, word, told.Spans(absent)))
+		f := told.New(grammar.Starting, fmt.Sprintf("is in NCCL's start of a communicator of %d ranks (%s), and waits for %s to connect", p.World, p.Starts, told.Ranks(absent)))
 		f.Rank, f.PID = p.Rank, p.PID
 		out = append(out, f)
 	}

@@ -134,16 +134,13 @@ func who(fs []Finding) string {
 			rest = append(rest, s)
 		}
 	}
-	ranks = set(ranks)
+	ranks = Set(ranks)
 	if len(ranks) == 1 && len(rest) == 0 {
 		return fs[slices.IndexFunc(fs, func(f Finding) bool { return f.Rank >= 0 })].subject()
 	}
 	var parts []string
 	if len(ranks) > 0 {
-		s := "ranks " + Spans(ranks)
-		if len(ranks) == 1 {
-			s = fmt.Sprintf("rank %d", ranks[0])
-		}
+		s := Ranks(ranks)
 		if len(hosts) == 1 && fs[0].Host != "" {
 			s += " on " + fs[0].Host
 		}
@@ -156,10 +153,19 @@ func who(fs []Finding) string {
 	return strings.Join(append(parts, rest...), ", ")
 }
 
-func set(ids []int) []int {
+// Set gives numbers in order, each once.
+func Set(ids []int) []int {
 	out := slices.Clone(ids)
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// Ranks says which ranks, in order: "rank 3", "ranks 0-2, 7".
+func Ranks(ids []int) string {
+	if ids = Set(ids); len(ids) == 1 {
+		return fmt.Sprintf("rank %d", ids[0])
+	}
+	return "ranks " + Spans(ids)
 }
 
 // Spans writes sorted numbers with stretches joined: "1-3, 7".
