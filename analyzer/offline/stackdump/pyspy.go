@@ -54,7 +54,7 @@ const (
 
 var (
 	// Ray's `stack` of old wrote a line of ps before each process's.
-	reProcess = regexp.MustCompile(`^(?:Process |Stack dump for \S+ +)(\d+):? ?(.*)$`)
+	reProcess = regexp.MustCompile(`^(?:Process |Stack dump for \S+ +)(\d+)(?:: ?| +\d+\.\d )(.*)$`)
 	reThread  = regexp.MustCompile(`^Thread (\S+) \(([^)]*)\)(?:: "(.*)")?\s*$`)
 	reFrame   = regexp.MustCompile(`^\s+(\S.*) \((.+?)(?::(\d+))?\)\s*$`)
 	reFolded  = regexp.MustCompile(`^(\S.*\S) (\d+)$`)
