@@ -4,29 +4,31 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// TestQueuePairs follows a queue pair from a process that posts to it, by way of the verbs interposer, the plugin and the trace
-// file, to the exporter's series, where it is seen to carry the communicator that waits.
-func TestQueuePairs(t *testing.T) {
-	t.Parallel()
-	buildJob(t)
+// sends starts a process that posts to a queue pair on each of its channels, of which the last loses a send, and an exporter.
+func sends(t *testing.T, channels int) *job {
+	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs, libraries := filepath.Join(root, "build", "ncclshim", "tests"), filepath.Join(root, "bin")
 	traces := t.TempDir()
-	cmd := exec.Command(filepath.Join(programs, "sender"), "2")
+	cmd := exec.Command(filepath.Join(programs, "sender"), "2", strconv.Itoa(channels))
 	cmd.Env = append(os.Environ(),
 		"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=verbs", "RANK=0", "WORLD_SIZE=2", "LD_LIBRARY_PATH="+programs,
 		"PLUGIN="+filepath.Join(libraries, "libnccl-profiler-culprit.so"), "VERBS="+filepath.Join(libraries, "libculprit-ibverbs.so"))
@@ -38,17 +40,57 @@ func TestQueuePairs(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	j := &job{t: t, addr: startExporter(t, traces)}
+	return &job{t: t, addr: startExporter(t, traces)}
+}
+
+// TestP2QueuePairStands: of three queue pairs to a peer one loses a send. A second later its series tell so, and those of its sisters that they have
+// none outstanding, before the communicator has stood for long enough to show its flows; the node API names it.
+func TestP2QueuePairStands(t *testing.T) {
+	t.Parallel()
+	buildJob(t)
+	j := sends(t, 3)
+	standing := regexp.MustCompile(`(?m)^culprit_nccl_qp_standing_seconds\{comm="5e4d",device="mlx5_7",.*peer="1",qp="(\d+)",rank="0"\} (\S+)$`)
+	j.eventually(func() string {
+		got := map[string]bool{}
+		for _, m := range standing.FindAllStringSubmatch(j.body("/metrics"), -1) {
+			got[m[1]] = m[2] != "0"
+		}
+		return cmp.Diff(map[string]bool{"1000": false, "1001": false, "1002": true}, got)
+	})
+	j.eventually(func() string {
+		var s nodeapi.State
+		if err := json.Unmarshal([]byte(j.body(nodeapi.StatePath)), &s); err != nil || len(s.Processes) != 1 {
+			return fmt.Sprintf("%d processes, %v", len(s.Processes), err)
+		}
+		var got []string
+		for _, l := range s.Processes[0].Lagging {
+			for _, q := range s.Processes[0].QPs {
+				if q.Index == l.QPIndex {
+					got = append(got, fmt.Sprintf("%d %s beside %d", q.QPNum, l.Kind, l.Sisters))
+				}
+			}
+		}
+		return cmp.Diff([]string{"1002 standing beside 2"}, got)
+	})
+}
+
+// TestQueuePairs follows a queue pair from a process that posts to it, by way of the verbs interposer, the plugin and the trace
+// file, to the exporter's series, where it is seen to carry the communicator that waits.
+func TestQueuePairs(t *testing.T) {
+	t.Parallel()
+	buildJob(t)
+	j := sends(t, 1)
 	// Five operations of four steps of 4096 bytes, and one step more.
 	owner := fmt.Sprintf(`owner="%d"`, os.Getuid())
+	which := `{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,peer="1",qp="1000",rank="0"} `
 	want := []string{
 		`culprit_nccl_process_info nic="mlx5_7"`,
-		`culprit_nccl_qp_errors_total{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 0`,
+		`culprit_nccl_qp_errors_total` + which + `0`,
 		`culprit_nccl_qp_info{comm="5e4d",dest_qp="77",device="mlx5_7",job_id="verbs",` + owner + `,peer="1",qp="1000",rank="0",remote="10.1.2.3",state="rts"} 1`,
-		`culprit_nccl_qp_outstanding_sends{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 1`,
-		`culprit_nccl_qp_send_bytes_total{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 86016`,
+		`culprit_nccl_qp_outstanding_sends` + which + `1`,
+		`culprit_nccl_qp_send_bytes_total` + which + `86016`,
 	}
-	line, nic := regexp.MustCompile(`(?m)^culprit_nccl_qp_.*$`), regexp.MustCompile(`(?m)^(culprit_nccl_process_info)\{.*(nic="[^"]*")`)
+	line, nic := regexp.MustCompile(`(?m)^culprit_nccl_qp_(?:errors|info|outstanding|send).*$`), regexp.MustCompile(`(?m)^(culprit_nccl_process_info)\{.*(nic="[^"]*")`)
 	j.eventually(func() string {
 		body := j.body("/metrics")
 		got := line.FindAllString(body, -1)

@@ -60,6 +60,10 @@
     slowdownFor: duration(2 * std.max(60, 4 * scrape)),
     // A rank's transfers are slow (Pulse) that are in flight so many times as long as usual and as the growth of the job's median rank explains.
     transferRatio: 1.5,
+    // A queue pair is slow that moves less than so much of what its sisters move while a send is outstanding: half, as Mycroft's throughput.
+    queuePairRatio: 0.5,
+    // Epochs of the shim in seconds: 2^15 ns (Pulse's 32 µs).
+    epochSeconds: 0.000032768,
     ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.
@@ -89,6 +93,9 @@
     launchEvenFloorSeconds: 6,
     // Before a job has called so many operations on a communicator, its pauses are those of a start.
     launchFirstOperations: 16,
+
+    // Of a trigger at most so many alerts a job have a rank or a communicator as labels: as many as a description names. Where it fits more, one alert has neither.
+    namedPerJob: 4,
 
     // Hang triggers name ranks in their descriptions, by queries that read all communicators of the job, in jobs of at most so many.
     namesUpToRanks: 2048,

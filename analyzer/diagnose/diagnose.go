@@ -63,6 +63,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if d.Stacks != nil && v.Class != rca.Healthy {
 		v = d.withStacks(ctx, s, &ev, v)
 	}
+	evidence.Tell(&v, ev.Facts)
 	c := d.settle(ctx, s, &req, &ev, &v)
 	counts := s.Counts()
 	out := incident.Outcome{

@@ -413,6 +413,7 @@ func (s *Session) Evidence() rca.Evidence {
 		}
 	}
 	a.finishComms()
+	a.lagging()
 	a.ev.Missing = append(a.ev.Missing, s.untold...)
 	told, done := s.told(), 0
 	for i := range told {

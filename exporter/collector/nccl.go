@@ -67,6 +67,9 @@ func ncclDesc(name, help string, labels ...string) *series {
 	return newSeries("culprit_nccl_"+name, help, append([]string{"job_id", "owner", "rank"}, labels...)...)
 }
 
+// qpLabels tell queue pairs apart; peer is a rank of the communicator.
+var qpLabels = []string{"comm", "peer", "qp", "device"}
+
 var opLabels = []string{"comm", "function", "algorithm", "protocol", "path", "size"}
 
 var (
@@ -107,6 +110,8 @@ var (
 		"Time that the flows' oldest unfinished steps waited, by what for, summed over flows.", "reason")
 	activeDesc = ncclDesc("active_seconds_total",
 		"Time with a transfer in flight, summed over send flows.")
+	epochsDesc = ncclDesc("active_epochs_total",
+		"Epochs of 32.768 µs in which a transfer was in flight, summed over send flows.")
 	iterationDesc = ncclDesc("iteration_seconds",
 		"Duration of the training iterations found in the operation sequence.")
 	lostDesc = ncclDesc("events_lost_total",
@@ -134,14 +139,18 @@ var (
 	flowStateDesc = ncclDesc("flow_state_seconds",
 		"For how long the flow has been in its state.", "comm", "channel", "direction", "peer")
 
-	qpInfoDesc = ncclDesc("qp_info", "Identity of an RDMA queue pair of a stuck communicator. The value is 1.",
+	qpInfoDesc = ncclDesc("qp_info", "Identity of an RDMA queue pair of a stuck communicator, or beside one that lags. The value is 1.",
 		"comm", "qp", "device", "dest_qp", "remote", "peer", "state")
 	qpBytesDesc = ncclDesc("qp_send_bytes_total",
-		"Bytes posted to the queue pair.", "comm", "qp", "device")
+		"Bytes posted to the queue pair.", qpLabels...)
+	qpEpochsDesc = ncclDesc("qp_active_epochs_total",
+		"Epochs of 32.768 µs in which a send of the queue pair was outstanding.", qpLabels...)
+	qpStandingDesc = ncclDesc("qp_standing_seconds",
+		"How long a send has been outstanding with nothing posted or completed since; 0 when none is outstanding.", qpLabels...)
 	qpOutstandingDesc = ncclDesc("qp_outstanding_sends",
-		"Work requests posted to the queue pair and not known done.", "comm", "qp", "device")
+		"Work requests posted to the queue pair and not known done.", qpLabels...)
 	qpErrorsDesc = ncclDesc("qp_errors_total",
-		"Completions of the queue pair with another status than success.", "comm", "qp", "device")
+		"Completions of the queue pair with another status than success.", qpLabels...)
 )
 
 var (

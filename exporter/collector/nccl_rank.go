@@ -138,6 +138,7 @@ func (r *rankMetrics) network(t *node.Totals) {
 		r.counter(waitDesc, seconds(t.Recv.WaitNS[i]), reason)
 	}
 	r.counter(activeDesc, seconds(t.Send.ActiveNS))
+	r.counter(epochsDesc, float64(t.Send.Epochs))
 }
 
 func stages(t *node.DirectionTotals) [4]uint64 {
@@ -165,7 +166,7 @@ func (r *rankMetrics) comms() {
 
 // What a healthy rank has at most beside its operations: for itself, for each function and for each communicator.
 const (
-	rankOwnSeries      = 35
+	rankOwnSeries      = 36
 	rankFunctionSeries = 4
 	rankCommSeries     = 3
 	commProbeSeries    = 2
@@ -244,6 +245,7 @@ func (r *rankMetrics) flows(opts NCCLOptions) {
 			}
 		}
 	}
+	r.queuePairs(wanted)
 	if len(wanted) == 0 {
 		return
 	}
@@ -258,31 +260,59 @@ func (r *rankMetrics) flows(opts NCCLOptions) {
 		seen[name] = true
 		r.flow(f, id.String())
 	}
-	r.queuePairs(wanted)
 }
 
-// queuePairs emits the queue pairs that were seen to carry one of the communicators.
+// mostQueuePairs is how many queue pairs a rank shows at a time: those to 8 peers over 8 channels.
+const mostQueuePairs = 64
+
+// queuePairs emits the queue pairs that were seen to carry one of the communicators, and those of which one lagged lately, with its sisters.
 func (r *rankMetrics) queuePairs(wanted map[[2]uint32]trace.CommID) {
 	type qpName struct {
 		comm   trace.CommID
 		qp     uint32
 		device string
 	}
-	seen := map[qpName]bool{}
+	var order []*trace.QP // Those that lag, and their sisters, before the rest.
+	uneven := 0
 	for i := range r.p.Snap.QPs {
 		q := &r.p.Snap.QPs[i]
-		id, ok := wanted[[2]uint32{uint32(q.CommIndex), q.CommGeneration}] // -1 is in no table.
-		name := qpName{id, q.QPNum, q.Device}
-		if !ok || q.CommIndex < 0 || seen[name] {
+		if r.p.Lanes.Uneven(q, r.now) {
+			order = slices.Insert(order, uneven, q)
+			uneven++
+		} else {
+			order = append(order, q)
+		}
+	}
+	seen := map[qpName]bool{}
+	for i, q := range order {
+		comm := commOf(&r.p.Snap, q)
+		if comm == nil || comm.Ended {
+			continue
+		}
+		_, ok := wanted[[2]uint32{comm.Index, comm.Generation}]
+		name := qpName{comm.ID, q.QPNum, q.Device}
+		if !ok && i >= uneven || seen[name] || len(seen) == mostQueuePairs {
 			continue
 		}
 		seen[name] = true
-		comm, qp := id.String(), number(q.QPNum)
-		r.gauge(qpInfoDesc, 1, comm, qp, q.Device, number(q.DestQPNum), q.Remote, number(q.Peer), qpState(q.State))
-		r.counter(qpBytesDesc, float64(q.SendBytes), comm, qp, q.Device)
-		r.gauge(qpOutstandingDesc, max(0, float64(q.SendsPosted)-float64(q.SendsCompleted)), comm, qp, q.Device)
-		r.counter(qpErrorsDesc, float64(q.Errors), comm, qp, q.Device)
+		r.gauge(qpInfoDesc, 1, comm.ID.String(), number(q.QPNum), q.Device, number(q.DestQPNum), q.Remote, number(q.Peer), qpState(q.State))
+		which := []string{comm.ID.String(), number(q.Peer), number(q.QPNum), q.Device}
+		r.counter(qpBytesDesc, float64(q.SendBytes), which...)
+		r.counter(qpEpochsDesc, float64(q.Epochs), which...)
+		r.gauge(qpStandingDesc, q.Standing(r.now).Seconds(), which...)
+		r.gauge(qpOutstandingDesc, float64(q.Outstanding()), which...)
+		r.counter(qpErrorsDesc, float64(q.Errors), which...)
 	}
+}
+
+// commOf gives the communicator that a queue pair carries; nil where that is not known.
+func commOf(s *trace.Snapshot, q *trace.QP) *trace.Comm {
+	for i := range s.Comms {
+		if c := &s.Comms[i]; int64(c.Index) == q.CommIndex && c.Generation == q.CommGeneration {
+			return c
+		}
+	}
+	return nil
 }
 
 func qpState(s uint16) string {

@@ -249,6 +249,61 @@ func TestDetailDuringAnIncident(t *testing.T) {
 	}
 }
 
+// TestP2SlowQueuePair: of four queue pairs to a peer one moves as much as the others in five times the epochs. After a window of 10 s all four are shown, those of
+// another peer are not, and the rank says which. Two minutes after it has caught up they are gone.
+func TestP2SlowQueuePair(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 1, Channels: 1, Ops: 1})
+	put := func(round uint64, slow uint32) {
+		for i := range uint32(6) {
+			q := trace.QP{Index: i, Generation: 1, QPNum: 100 + i, CommIndex: 0, CommGeneration: 1, Peer: 1, Device: "mlx5_0", SendBytes: round << 30, SendsPosted: round << 10, SendsCompleted: round << 10}
+			q.Epochs = 1000 * uint32(round)
+			if i == 2 {
+				q.Epochs += slow
+			}
+			if i > 3 {
+				q.Peer = 2
+			}
+			w.PutQP(q)
+		}
+	}
+	shows := func() []string {
+		return regexp.MustCompile(`culprit_nccl_qp_active_epochs_total\{[^}]*qp="\d+"[^}]*\} \S+`).FindAllString(scrape(t, n.sampler, defaults), -1)
+	}
+	later := func(by time.Duration, round uint64, slow uint32) {
+		put(round, slow)
+		n.now, n.clock = n.now.Add(by), n.clock+uint64(by)
+		n.sampler.Sample()
+	}
+	later(time.Second, 1, 0)
+	later(5*time.Second, 2, 4000)
+	if got := shows(); len(got) != 0 {
+		t.Errorf("within the window: %v", got)
+	}
+	later(5*time.Second, 3, 8000)
+	if got := shows(); len(got) != 4 || !strings.Contains(got[2], `peer="1",qp="102"`) || !strings.HasSuffix(got[2], " 11000") {
+		t.Errorf("after the window: %q", got)
+	}
+	var lags []trace.Lag
+	_, processes := n.sampler.State(node.Query{})
+	for p := range processes {
+		lags = p.Lagging
+	}
+	const moved, epoch = float64(2 << 30), trace.EpochNS / 1e9
+	want := []trace.Lag{{QPIndex: 2, Kind: trace.LagSlow, Sisters: 3, BytesPerSecond: moved / (10000 * epoch), SistersBytesPerSecond: moved / (2000 * epoch)}}
+	if diff := cmp.Diff(want, lags); diff != "" {
+		t.Errorf("lagging (-want +got):\n%s", diff)
+	}
+	later(11*time.Second, 4, 8000)
+	if got := shows(); len(got) != 4 {
+		t.Errorf("a window later: %q", got)
+	}
+	later(2*time.Minute, 5, 8000)
+	if got := shows(); len(got) != 0 {
+		t.Errorf("long after: %q", got)
+	}
+}
+
 func TestQueuePairs(t *testing.T) {
 	n := newNode(t)
 	w := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 1, Ops: 1, StuckNS: 9_000_000_000})
@@ -263,9 +318,9 @@ func TestQueuePairs(t *testing.T) {
 	body := scrape(t, n.sampler, defaults)
 	for _, want := range []string{
 		`culprit_nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",owner="0",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
-		`culprit_nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 5`,
-		`culprit_nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 2`,
-		`culprit_nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 1`,
+		`culprit_nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",peer="1",qp="100",rank="0"} 5`,
+		`culprit_nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",peer="1",qp="100",rank="0"} 2`,
+		`culprit_nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",peer="1",qp="100",rank="0"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in\n%s", want, body)
@@ -370,7 +425,7 @@ func TestOperationSeries(t *testing.T) {
 		}
 	}
 	const kinds = 4*4 + 1 // Four communicators with four sizes, one of them twice; and the send.
-	for rankSeries, want := range map[int]int{100: kinds, 70: (70 - 35 - 4 - 4*3) / 2, 40: 0} {
+	for rankSeries, want := range map[int]int{100: kinds, 70: (70 - 36 - 4 - 4*3) / 2, 40: 0} {
 		opts := defaults
 		opts.RankSeries = rankSeries
 		if got := count(scrape(t, n.sampler, opts), `culprit_nccl_op_bytes_total\{`); got != want {
@@ -403,7 +458,7 @@ func TestProbeSeries(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
 	}
-	for rankSeries, want := range map[int]int{100: 3, 35 + 4 + 4*3 + 8: 2, 35 + 4 + 4*3 + 3: 0} {
+	for rankSeries, want := range map[int]int{100: 3, 36 + 4 + 4*3 + 8: 2, 36 + 4 + 4*3 + 3: 0} {
 		opts := defaults
 		opts.RankSeries = rankSeries
 		body := scrape(t, n.sampler, opts)

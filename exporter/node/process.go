@@ -41,6 +41,7 @@ type Process struct {
 	Totals  Totals
 	Ops     *Operations
 	Probes  *Probes
+	Lanes   Lanes
 	Overrun uint64 // Ring records lost to overwriting.
 	// Iterations are the durations of the training iterations found so far.
 	Iterations prometheus.Histogram

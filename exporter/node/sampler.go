@@ -289,6 +289,7 @@ func (s *Sampler) absorb(p *Process, now time.Time) {
 		p.locate(s.opts.Pods)
 	}
 	p.account()
+	p.Lanes.look(&p.Snap, s.opts.Clock())
 	s.readRings(p)
 }
 

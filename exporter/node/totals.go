@@ -27,6 +27,7 @@ type DirectionTotals struct {
 	Posted, Ready, Transmitted, Done uint64
 	WaitNS                           [3]uint64
 	ActiveNS                         uint64
+	Epochs                           uint64 // trace.EpochNS each, with a transfer in flight.
 	Bytes                            uint64
 }
 
@@ -92,6 +93,7 @@ func (p *Process) accountFlow(f *trace.Flow) {
 		advance(&total.WaitNS[i], &seen.totals.WaitNS[i], f.TotalWaitNS[i])
 	}
 	advance(&total.ActiveNS, &seen.totals.ActiveNS, f.TotalActiveNS)
+	advance(&total.Epochs, &seen.totals.Epochs, f.TotalEpochs)
 	advance(&total.Bytes, &seen.totals.Bytes, f.TotalBytes)
 }
 

@@ -275,6 +275,9 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 			v.QPs = append(v.QPs, *qp)
 		}
 	}
+	if len(v.QPs) > 0 {
+		v.Lagging = p.Lanes.lags
+	}
 	for slot, ring := range p.recent {
 		if wanted[slot] {
 			v.Completions = append(v.Completions, ring.list...)

@@ -4,5 +4,6 @@
 (import 'hang.libsonnet') +
 (import 'slow.libsonnet') +
 (import 'bandwidth.libsonnet') +
+(import 'queuepairs.libsonnet') +
 (import 'health.libsonnet') +
 (import 'tickets.libsonnet')

@@ -58,10 +58,10 @@
             g.query(rate('culprit_rdma_receive_packets_total'), '{{device}} received'),
           ]),
           g.timeseries('Waiting for credit', 'Ticks in which a port had data and no credit, per second: the fabric takes less than is offered.', 'ops', [g.query(rate('culprit_rdma_transmit_wait_ticks_total'), '{{device}}')]),
-          g.timeseries('Queue pairs', 'Bytes posted per second on queue pairs of communicators that stand; the ten busiest.', 'Bps', [
+          g.timeseries('Queue pairs', 'Bytes posted per second on queue pairs of communicators that stand, and beside those that lag; the ten busiest.', 'Bps', [
             g.query('topk(10, %s * on (instance, job_id, owner, rank, comm, qp) group_left (peer, state) culprit_nccl_qp_info%s)' % [rate('culprit_nccl_qp_send_bytes_total'), here], 'rank {{rank}} {{device}} {{qp}} to {{peer}}: {{state}}'),
           ]),
-          g.timeseries('Outstanding sends', 'Work requests posted and not known done, on queue pairs of communicators that stand; the ten longest queues, and errors.', 'short', [
+          g.timeseries('Outstanding sends', 'Work requests posted and not known done, on the same queue pairs; the ten longest queues, and errors.', 'short', [
             g.query('topk(10, culprit_nccl_qp_outstanding_sends%s)' % here, 'rank {{rank}} {{device}} {{qp}}'),
             g.query('increase(culprit_nccl_qp_errors_total%s[$__rate_interval]) > 0' % here, 'rank {{rank}} {{device}} {{qp}} errors'),
           ]),

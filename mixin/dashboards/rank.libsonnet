@@ -123,6 +123,12 @@
             's',
             beside('culprit_nccl_active_seconds_total'),
           ),
+          g.timeseries(
+            'Active epochs',
+            'Epochs of 32.768 µs with a transfer outstanding, per second and summed over send flows (Pulse), here and at the median of the other ranks. Many epochs for little active time: many short transfers.',
+            'short',
+            beside('culprit_nccl_active_epochs_total'),
+          ),
         ]),
         g.row('Network steps', [
           g.timeseries('Send steps', 'Steps per second through each stage of sending. Where the stages part, steps pile up.', 'ops', [g.query('sum by (stage) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_send_steps_total'), '{{stage}}')]),

@@ -21,6 +21,11 @@ function(config) {
   living(vector):
     '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('culprit_nccl_process_up')],
 
+  // At most config.namedPerJob elements of a vector a job, with their labels; of a job that has more, the largest, with those of the job. So a trigger
+  // that knows a rank says so, and one that knows a thousand is still one alert.
+  few(vector): '(%(v)s)\nand on (%(job)s) (count by (%(job)s) (%(v)s) <= %(n)d)\nor on (%(job)s)\nmax by (%(job)s) (%(v)s)' %
+               { v: std.rstripChars(vector, '\n'), job: join, n: config.namedPerJob },
+
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
   triggered: $.alerts('alertstate="firing", culprit="trigger"'),
   // The same without the look at each new job, which tells of no trouble.

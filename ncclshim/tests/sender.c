@@ -1,10 +1,10 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A rank whose network loses a transfer: it does a few operations over one queue pair, with the verbs interposer between it and
-// the stand-in libibverbs, and then posts a send that never completes. For tests outside of this folder.
+// A rank whose network loses a transfer: it does a few operations over one queue pair a channel, with the verbs interposer between it and
+// the stand-in libibverbs, and then posts a send on the last that never completes. For tests outside of this folder.
 //
-//   sender RANKS    its rank is 0; PLUGIN and VERBS name the plugin and the interposer.
+//   sender RANKS CHANNELS    its rank is 0; PLUGIN and VERBS name the plugin and the interposer.
 
 #include "../verbs/verbs_abi.h"
 #include "harness.h"
@@ -17,7 +17,7 @@
 #define OPERATIONS 5
 #define STEPS 4
 #define STEP_BYTES 4096u
-#define CHANNEL 1
+#define MOST_CHANNELS 8
 #define PEER 1
 #define LOST 1000000u  // Work requests from here on are never done: their completions stay in the queue.
 
@@ -34,7 +34,7 @@ static void *symbol(void *library, const char *name) {
 
 static struct verbs_cq *completions;
 
-static struct verbs_qp *connect_peer(void) {
+static void load_verbs(void) {
   void *library = dlopen(getenv("VERBS"), RTLD_NOW | RTLD_LOCAL);
   CHECK(library != NULL);
   *(void **)&open_device = symbol(library, "ibv_open_device");
@@ -42,6 +42,9 @@ static struct verbs_qp *connect_peer(void) {
   *(void **)&create_qp = symbol(library, "ibv_create_qp");
   *(void **)&modify_qp = symbol(library, "ibv_modify_qp");
   completions = create_cq(open_device(NULL));
+}
+
+static struct verbs_qp *connect_peer(void) {
   struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
   struct verbs_qp_attr attr = {.qp_state = 2, .dest_qp_num = 77, .port_num = 1, .is_global = 1,
                                .dgid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3}};
@@ -62,25 +65,30 @@ static void post(struct verbs_qp *qp, void *step, uint64_t id) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) return 2;
+  const int channels = argc == 3 ? atoi(argv[2]) : 0;
+  if (channels < 1 || channels > MOST_CHANNELS) return 2;
   nccl_load(6);
   void *comm = nccl_init(0x5e4d, NULL, 2, atoi(argv[1]), 0);
-  struct verbs_qp *qp = connect_peer();
+  load_verbs();
+  struct verbs_qp *qps[MOST_CHANNELS];
+  for (int c = 0; c < channels; c++) qps[c] = connect_peer();
   for (unsigned n = 0;; n++) {
-    const struct nccl_op op = {.count = 1024, .channels = 1, .seq = n};
-    void *launched = nccl_op_simple(comm, &op);
-    void *proxy = nccl_proxy(comm, launched, CHANNEL, PEER, STEPS, 1);
+    const struct nccl_op op = {.count = 1024, .channels = (uint8_t)channels, .seq = n};
+    void *launched = nccl_op_simple(comm, &op), *proxies[MOST_CHANNELS];
+    for (int c = 0; c < channels; c++) proxies[c] = nccl_proxy(comm, launched, c + 1, PEER, STEPS, 1);
     for (int i = 0; i < STEPS; i++) {
-      void *step = nccl_step(comm, proxy, i);
-      if (n == OPERATIONS) {
-        post(qp, step, LOST);
-        for (;;) pause();
+      for (int c = 0; c < channels; c++) {
+        void *step = nccl_step(comm, proxies[c], i);
+        if (n == OPERATIONS && c == channels - 1) {
+          post(qps[c], step, LOST);
+          for (;;) pause();
+        }
+        post(qps[c], step, n);
+        struct verbs_wc wc;
+        CHECK_EQ(completions->context->poll_cq(completions, 1, &wc), 1);
+        nccl_stop(step);
       }
-      post(qp, step, n);
-      struct verbs_wc wc;
-      CHECK_EQ(completions->context->poll_cq(completions, 1, &wc), 1);
-      nccl_stop(step);
     }
-    nccl_stop(proxy);
+    for (int c = 0; c < channels; c++) nccl_stop(proxies[c]);
   }
 }

@@ -56,6 +56,8 @@ type Process struct {
 	trace.Snapshot
 	Kernel      *Kernel            `json:"kernel,omitempty"`
 	Completions []trace.Completion `json:"completions,omitempty"` // The newest few per communicator, oldest first.
+	// Lagging lists the queue pairs that lagged behind their sisters in the exporter's last window of 10 s, and those that stand.
+	Lagging []trace.Lag `json:"lagging,omitempty"`
 	// CallsSeen says that the process's NCCL calls are noted (the preload hooks); Calls are those that make or end a
 	// communicator: those under way, then the last few that have made one and come back.
 	CallsSeen bool         `json:"calls_seen,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/methods"
 	"github.com/culprit-project/culprit/analyzer/methods/holmes"
 	"github.com/culprit-project/culprit/analyzer/methods/record"
@@ -134,6 +135,7 @@ func (r *Result) tell() {
 		all = append(all, s.Findings...)
 	}
 	r.Verdict = told.Apply(r.Verdict, all)
+	evidence.Tell(&r.Verdict, r.Evidence.Facts)
 	r.whoWaits()
 	for i := range r.Sources {
 		if s := &r.Sources[i]; s.Processes != nil && !s.Local {

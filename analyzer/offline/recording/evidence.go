@@ -177,8 +177,20 @@ func (a *assembly) finish(nodes []*Node) {
 			a.comm(&c.process.Comms[i], id)
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(a.ranks)) {
+		c := a.ranks[id]
+		a.Facts = append(a.Facts, evidence.Lagging(c.process, c.process.Host, c.node.Facts, a.member)...)
+	}
 	a.Rest("no recording")
 	a.timeline(nodes, fileRank)
+}
+
+// member gives the global rank of a communicator's member; -1 unknown.
+func (a *assembly) member(id rca.CommID, commRank int) int {
+	if comm := a.Knows(id); comm != nil && commRank >= 0 && commRank < len(comm.Members) {
+		return comm.Members[commRank]
+	}
+	return -1
 }
 
 func (a *assembly) comm(c *trace.Comm, rank int) {
@@ -211,13 +223,8 @@ func (a *assembly) timeline(nodes []*Node, fileRank map[string]int) {
 		}
 	}
 	at := evidence.Place{
-		Rank: func(file string) (int, bool) { rank, ok := fileRank[file]; return rank, ok },
-		Member: func(id rca.CommID, commRank int) int {
-			if comm := a.Knows(id); comm != nil && commRank >= 0 && commRank < len(comm.Members) {
-				return comm.Members[commRank]
-			}
-			return -1
-		},
+		Rank:   func(file string) (int, bool) { rank, ok := fileRank[file]; return rank, ok },
+		Member: a.member,
 	}
 	for _, host := range slices.Sorted(maps.Keys(done)) {
 		a.Timeline = done[host].Append(a.Timeline, at)

@@ -101,7 +101,8 @@ func ReadTrace(name string, data []byte) (*Node, error) {
 		n.NowNS, n.Frozen, kernel = now, false, nil
 	}
 	for i := range n.Processes {
-		n.Processes[i].Kernel = kernel
+		p := &n.Processes[i]
+		p.Kernel, p.Lagging = kernel, trace.Lags(nil, p.QPs, n.NowNS)
 	}
 	return n, nil
 }

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
@@ -49,6 +51,14 @@ func jobAt(t testing.TB, absent int32, stuck uint64, alive time.Time) []string {
 			shape.StuckNS = 0
 		}
 		tracetest.Fill(w, shape)
+		for i := range uint32(2) { // Of rank 1's queue pairs to the absent one, the second stands with the job.
+			if q := (trace.QP{
+				Index: i, QPNum: 1000 + i, Device: "mlx5_0", Port: 1, Remote: "10.0.0.2", CommIndex: 0, CommGeneration: 1, FlowIndex: -1, Peer: 2,
+				SendBytes: 1 << 30, SendsPosted: 800, SendsCompleted: 800 - 8*uint64(i), LastPostNS: 70 * second, LastCompletionNS: 70 * second,
+			}); rank == 1 {
+				w.PutQP(q)
+			}
+		}
 		w.SetStatus(trace.Status{HeartbeatNS: 100 * second, RealMinusMonoNS: uint64(alive.UnixNano()) - 100*second})
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -268,4 +278,23 @@ func FuzzReadJSON(f *testing.F) {
 			_ = engine.Analyze(ev, rca.Options{HangAfter: 1})
 		}
 	})
+}
+
+// TestP2QueuePairInAVerdict: the trace file of a rank that does not get on has two queue pairs to its peer, of which one stands. The verdict's evidence
+// names that one.
+func TestP2QueuePairInAVerdict(t *testing.T) {
+	var nodes []*recording.Node
+	for _, p := range job(t, 2) {
+		nodes = append(nodes, read(t, p))
+	}
+	ev, _, _ := recording.Evidence(nodes)
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1})
+	evidence.Tell(&v, ev.Facts)
+	const want = "queue pair 1001 on mlx5_0 port 1 (to rank 2 at 10.0.0.2) has completed no send for 30.0 s"
+	if n := len(v.Evidence); n == 0 || !strings.HasSuffix(v.Evidence[n-1], want) {
+		t.Errorf("evidence is %q, want %q", v.Evidence, want)
+	}
+	if len(v.Culprits) != 1 || v.Culprits[0].Rank != 2 {
+		t.Errorf("accused: %+v", v.Culprits)
+	}
 }
