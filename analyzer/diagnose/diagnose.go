@@ -86,7 +86,7 @@ func (d *Diagnoser) analyze(ev rca.Evidence) rca.Verdict {
 func hints(triggers []incident.Trigger) []evidence.Hint {
 	var out []evidence.Hint
 	for _, t := range triggers {
-		out = append(out, evidence.Hint{Rank: t.Rank, Instance: t.Instance})
+		out = append(out, evidence.Hint{Rank: t.Rank, Comm: t.Comm, Instance: t.Instance})
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 	if small {
 		s.Ask(ctx, all)
 	} else {
-		s.AskRanks(ctx, plan.First(s.Survey(ctx, ranks(req.Triggers))))
+		s.AskRanks(ctx, plan.First(s.Survey(ctx, s.Hinted(ctx, hints(req.Triggers)))))
 	}
 	ev := s.Evidence()
 	var v rca.Verdict
@@ -123,16 +123,6 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 		v = d.analyze(ev)
 	}
 	return ev, v
-}
-
-func ranks(triggers []incident.Trigger) []int {
-	var out []int
-	for _, t := range triggers {
-		if t.Rank >= 0 && !slices.Contains(out, t.Rank) {
-			out = append(out, t.Rank)
-		}
-	}
-	return out
 }
 
 // shortHistory is the span below which finished work shows nothing about slowness.
@@ -199,12 +189,17 @@ func toldSince(req *incident.Request, now time.Time) time.Duration {
 }
 
 // lookBack adds finished work to the evidence. In a small job it comes from all exporters. In a large one it comes from those
-// that Prometheus shows closest to what is slow, from a sample to compare them with, and then from those that the engine asks
+// of the ranks that triggers name, from those that Prometheus shows closest to what is slow, from a sample to compare them with, and then from those that the engine asks
 // for.
 func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *incident.Request, span time.Duration) (rca.Evidence, rca.Verdict) {
 	from := s.AllNodes()
 	if len(from) > backAll {
-		from = s.ScoutSlow(ctx, toldSince(req, d.Clock.Now()))
+		from = s.NodesOf(s.Hinted(ctx, hints(req.Triggers)))
+		for _, n := range s.ScoutSlow(ctx, toldSince(req, d.Clock.Now())) {
+			if !slices.Contains(from, n) {
+				from = append(from, n)
+			}
+		}
 		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}
 	s.Ask(ctx, s.Unasked(from))

@@ -361,6 +361,29 @@ func TestSlowLinkLearnsMembers(t *testing.T) {
 	}
 }
 
+// TestHintsOfTriggers: a trigger on slowness that names a rank, or a communicator, has their exporters asked for finished work.
+func TestHintsOfTriggers(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		hint incident.Trigger
+		host int
+	}{
+		{"a rank", incident.Trigger{Rank: 61 * perHost}, 61},
+		{"a communicator", incident.Trigger{Rank: -1, Comm: strconv.FormatUint(tpID+77, 16)}, 77},
+	} {
+		f := &fleet{hosts: 100, culprit: 123}
+		d := f.diagnoser(t)
+		d.Engine = func(rca.Evidence, rca.Options) rca.Verdict { return rca.Verdict{Class: rca.Healthy} }
+		tc.hint.Key, tc.hint.JobID, tc.hint.Kind = "a", jobID, incident.Slow
+		if _, err := d.Diagnose(t.Context(), incident.Request{Job: identity.Job{ID: jobID}, Triggers: []incident.Trigger{tc.hint}}); err != nil {
+			t.Fatal(err)
+		}
+		if name := fmt.Sprintf("host-%d", tc.host); f.asked[name] == 0 {
+			t.Errorf("%s: %s was not asked, of %d that were", tc.name, name, len(f.asked))
+		}
+	}
+}
+
 // TestConfirm: in a large job, an accusation that rests on new states of some exporters and old ones of others is checked again.
 // In a small job all exporters are asked again.
 func TestConfirm(t *testing.T) {

@@ -127,6 +127,35 @@ func (s *Session) ScoutSlow(ctx context.Context, since time.Duration) []*Node {
 	return s.NodesOf(ranks)
 }
 
+// mostHinted bounds the ranks that triggers point at: as many triggers a job name a rank or a communicator (the mixin's namedPerJob).
+const mostHinted = 4
+
+// Hinted gives the ranks that triggers name, and the first members of the communicators that they name.
+func (s *Session) Hinted(ctx context.Context, hints []Hint) []int {
+	var out []int
+	var comms []string
+	for _, h := range hints {
+		if h.Rank >= 0 && len(out) < mostHinted && !slices.Contains(out, h.Rank) {
+			out = append(out, h.Rank)
+		}
+		if h.Rank < 0 && h.Comm != "" && len(comms) < mostHinted && !slices.Contains(comms, h.Comm) {
+			comms = append(comms, h.Comm)
+		}
+	}
+	if len(comms) == 0 {
+		return out
+	}
+	members, err := s.g.Directory.Members(ctx, s.job, comms)
+	s.note(err)
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.CommRank, b.CommRank) })
+	for i := range members {
+		if m := &members[i]; len(out) < 2*mostHinted && s.scrapedFrom(m.Rank, m.Instance) && !slices.Contains(out, m.Rank) {
+			out = append(out, m.Rank)
+		}
+	}
+	return out
+}
+
 // Sample gives further exporters that are not among besides, evenly spread over the job.
 func (s *Session) Sample(most int, besides []*Node) []*Node {
 	var rest []*Node

@@ -76,7 +76,8 @@ type Node struct {
 
 // Hint is what a trigger's labels tell about where the job runs.
 type Hint struct {
-	Rank     int // -1 unknown.
+	Rank     int    // -1 unknown.
+	Comm     string // As the exporters' series have it; empty unknown.
 	Instance string
 }
 

@@ -20,9 +20,6 @@
       / quantile_over_time(0.25, %(record)s[%(history)s] offset %(lag)s)
       and count_over_time(%(record)s[%(history)s] offset %(lag)s) >= %(samples)d
     ||| % { record: record, history: config.slowdownHistory, lag: config.slowdownLag, samples: config.slowdownSamples },
-    // Names in an alert about a job what a record is highest for; %q quotes what the job calls itself.
-    local matchers = 'printf `%s` %s' % [std.join(',', [l + '=%q' for l in config.jobLabels]), std.join(' ', ['$labels.' + l for l in config.jobLabels])],
-    local highest(record, text) = '{{ $job := %s }}{{ range query (printf `topk(1, %s{%%s})` $job) }} %s{{ end }}' % [matchers, record, text],
 
     groups+: [{
       name: 'culprit-bandwidth',
@@ -83,9 +80,9 @@
         alert.trigger(
           'CulpritCommunicatorSlow',
           'slow',
-          'max by (%s) (job_id:culprit_nccl_comm_slowdown:max) > %g' % [q.job, config.slowdownTheta],
+          q.few('job_id:culprit_nccl_comm_slowdown:max > %g' % config.slowdownTheta),
           'The operations of a communicator take much longer than they did.',
-          'Operations of a communicator of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' + highest('job_id:culprit_nccl_comm_slowdown:max', 'The slowest is {{ .Labels.comm }}.'),
+          'Operations of {{ if $labels.comm }}communicator {{ $labels.comm }}{{ else }}more than %d communicators{{ end }} of job {{ $labels.job_id }} take {{ if not $labels.comm }}up to {{ end }}{{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' % config.namedPerJob,
           pending=config.slowdownFor,
         ),
         {
@@ -114,15 +111,15 @@
           'CulpritTransfersSlow',
           'slow',
           // Where the transfers of most ranks take longer, the job's traffic is another, or its network slow as a whole: no rank stands out.
-          |||
-            max by (%(job)s) (
+          q.few(|||
+            max by (%(rank)s) (
               job_id:culprit_nccl_step_active_seconds:growth
               / on (%(job)s) group_left ()
               clamp_min(quantile by (%(job)s) (0.5, job_id:culprit_nccl_step_active_seconds:growth), 1)
             ) > %(ratio)g
-          ||| % { job: q.job, ratio: config.transferRatio },
+          ||| % { job: q.job, rank: q.rank, ratio: config.transferRatio }),
           'Transfers of a rank are in flight longer than they were and than on its peers.',
-          'Transfers of a rank of job {{ $labels.job_id }} are in flight {{ printf `%.1f` $value }}× longer than before and than on its peers.' + highest('job_id:culprit_nccl_step_active_seconds:growth', 'The slowest sender is rank {{ .Labels.rank }}.'),
+          'Transfers of {{ if $labels.rank }}rank {{ $labels.rank }}{{ else }}several ranks{{ end }} of job {{ $labels.job_id }} are in flight {{ if not $labels.rank }}up to {{ end }}{{ printf `%.1f` $value }}× longer than before and than on other ranks.',
           pending=config.slowdownFor,
         ),
       ],

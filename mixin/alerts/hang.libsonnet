@@ -43,8 +43,8 @@
             'CulpritProcessVanished',
             'hang',
             // A rank that runs again elsewhere has not vanished.
-            |||
-              count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0)
+            q.few(|||
+              max by (%(rank)s) (%(up)s) == 0
               and on (%(job)s)
               (
                 job_id:culprit_nccl_stall_seconds:max
@@ -56,9 +56,9 @@
               rank: q.rank,
               up: q.metric('culprit_nccl_process_up'),
               stall: config.vanishedStallSeconds,
-            },
+            }),
             'A process of a job vanished and others wait.',
-            '{{ $value }} process(es) of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.',
+            '{{ if $labels.rank }}The process of rank {{ $labels.rank }}{{ else }}More than %d processes{{ end }} of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.' % config.namedPerJob,
           ),
         ],
       },
@@ -111,12 +111,13 @@
           alert.trigger(
             'CulpritOperationTooOld',
             'hang',
-            '(job_id:culprit_nccl_op_age_seconds:max > %g and job_id:culprit_nccl_function_ops:sum > 0)\nor\njob_id:culprit_nccl_op_age_seconds:max > %g' % [
+            q.few('(job_id:culprit_nccl_comm_op_age_seconds:max > %g and on (%s) job_id:culprit_nccl_function_ops:sum > 0)\nor\njob_id:culprit_nccl_comm_op_age_seconds:max > %g' % [
               config.operationAgeSeconds,
+              q.job,
               config.operationAgeFirstStepSeconds,
-            ],
+            ]),
             'An operation has been in flight for too long.',
-            'The oldest operation of job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
+            'The oldest operation of {{ with $labels.comm }}communicator {{ . }} of {{ end }}job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
           ),
         ],
       },

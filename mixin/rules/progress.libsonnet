@@ -52,8 +52,12 @@
     age: [
       {
         // The exporter shows no age for a process that ended.
+        record: 'job_id:culprit_nccl_comm_op_age_seconds:max',
+        expr: 'max by (%s, comm) (%s)' % [q.job, q.metric('culprit_nccl_op_age_seconds')],
+      },
+      {
         record: 'job_id:culprit_nccl_op_age_seconds:max',
-        expr: 'max by (%s) (%s)' % [q.job, q.metric('culprit_nccl_op_age_seconds')],
+        expr: 'max by (%s) (job_id:culprit_nccl_comm_op_age_seconds:max)' % q.job,
       },
     ],
   },

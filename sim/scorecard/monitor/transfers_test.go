@@ -39,7 +39,7 @@ func TestP5TransfersSlow(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ fault, want string }{
-		{"nic_bandwidth:rank=9:severity=0.5", "Transfers of a rank of job sim are in flight 2.0× longer than before and than on its peers. The slowest sender is rank 9."},
+		{"nic_bandwidth:rank=9:severity=0.5", "Transfers of rank 9 of job sim are in flight 2.0× longer than before and than on other ranks."},
 		{"gpu_throttle:rank=9", ""},
 	} {
 		t.Run(tc.fault, func(t *testing.T) {
