@@ -55,10 +55,6 @@
         record: 'job_id:culprit_nccl_comm_op_age_seconds:max',
         expr: 'max by (%s, comm) (%s)' % [q.job, q.metric('culprit_nccl_op_age_seconds')],
       },
-      {
-        record: 'job_id:culprit_nccl_op_age_seconds:max',
-        expr: 'max by (%s) (job_id:culprit_nccl_comm_op_age_seconds:max)' % q.job,
-      },
     ],
   },
 }
