@@ -30,7 +30,7 @@ func sends(t *testing.T, channels int) *job {
 	traces := t.TempDir()
 	cmd := exec.Command(filepath.Join(programs, "sender"), "2", strconv.Itoa(channels))
 	cmd.Env = append(os.Environ(),
-		"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=verbs", "RANK=0", "WORLD_SIZE=2", "LD_LIBRARY_PATH="+programs,
+		"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=verbs", "CULPRIT_ADDRESS=10.9.8.7", "RANK=0", "WORLD_SIZE=2", "LD_LIBRARY_PATH="+programs,
 		"PLUGIN="+filepath.Join(libraries, "libnccl-profiler-culprit.so"), "VERBS="+filepath.Join(libraries, "libculprit-ibverbs.so"))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -62,9 +62,22 @@ func TestP2QueuePairStands(t *testing.T) {
 		if err := json.Unmarshal([]byte(j.body(nodeapi.StatePath)), &s); err != nil || len(s.Processes) != 1 {
 			return fmt.Sprintf("%d processes, %v", len(s.Processes), err)
 		}
+		// M1: the records have IP and queue pair: of flows in progress, and of operations the one that was last.
+		p := &s.Processes[0]
+		if p.Identity.Address != "10.9.8.7" {
+			return "the process gives the address " + p.Identity.Address
+		}
+		for i := range p.Flows {
+			if f := &p.Flows[i]; f.IsSend && f.QPNum != 999+uint32(f.Channel) {
+				return fmt.Sprintf("channel %d has queue pair %d", f.Channel, f.QPNum)
+			}
+		}
+		if n := len(p.Completions); n == 0 || p.Completions[n-1].SendQP != 1002 || p.Completions[n-1].Send.SlowestChannel != 3 {
+			return fmt.Sprintf("%d operations completed, %+v", n, p.Completions)
+		}
 		var got []string
-		for _, l := range s.Processes[0].Lagging {
-			for _, q := range s.Processes[0].QPs {
+		for _, l := range p.Lagging {
+			for _, q := range p.QPs {
 				if q.Index == l.QPIndex {
 					got = append(got, fmt.Sprintf("%d %s beside %d", q.QPNum, l.Kind, l.Sisters))
 				}

@@ -36,6 +36,7 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
       .send_probes = o->directions[1].probes,
       .recv_probes = o->directions[0].probes,
       .group_ordinal = o->number - o->group_first + 1,
+      .send_qp = o->directions[1].qp_num,
   };
   const size_t ticket = sizeof record.ticket;
   const uint64_t n = __atomic_fetch_add(&shim.file.header->completions_head, 1, __ATOMIC_RELAXED);
@@ -80,6 +81,7 @@ static void direction_add(struct culprit_direction *to, const struct culprit_dir
 }
 
 void share_add(struct flow_share *to, const struct flow_share *flow) {
+  if (to->sums.flows == 0 || flow->sums.last_step_ns >= to->sums.last_step_ns) to->qp_num = flow->qp_num;
   direction_add(&to->sums, &flow->sums);
   if (flow->probes > to->probes) to->probes = flow->probes;  // A rate is one flow's: more flows make a rank no slower.
 }

@@ -26,7 +26,7 @@
 
 #define CULPRIT_TRACE_MAGIC "culprit"  // 8 bytes with the NUL.
 #define CULPRIT_TRACE_MAJOR 1
-#define CULPRIT_TRACE_MINOR 6
+#define CULPRIT_TRACE_MINOR 7
 #define CULPRIT_TRACE_SUFFIX ".trace"
 
 #define CULPRIT_MAX_SECTIONS 16
@@ -199,6 +199,8 @@ struct culprit_header {
   uint64_t stale_events;          // Handle of an earlier generation, or not ours.
   uint64_t repeated_events;       // Same state again (SendPeerWait polls are not counted here).
   uint64_t callbacks;             // Approximate number of callbacks seen.
+
+  char address[48];               // Identity, too: the IP address by which the process is reached (M1); empty: unknown.
 };
 
 struct culprit_comm {
@@ -358,6 +360,7 @@ struct culprit_completion {
   uint32_t send_probes;   // Probes every CULPRIT_PROBE_NS that find SendCount (done) changed, most of the flows; 0: none recorded.
   uint32_t recv_probes;   // The same of RecvCount (received).
   uint64_t group_ordinal; // As culprit_op.group_ordinal.
+  uint64_t send_qp;       // Number of the RDMA queue pair that carried the sending flow that finished last; 0 unknown.
 };
 
 enum culprit_lifecycle_kind {

@@ -52,6 +52,7 @@ static bool prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, i
   f->state_since = f->last_epoch = 0;
   PUT(f->current, NONE);
   f->tail = f->last = NONE;
+  PUT(f->qp_num, 0);
   f->last_progress = now;
   put_zero((unsigned char *)s + 8, sizeof *s - 8);
   PUT(s->generation, generation);
@@ -144,6 +145,7 @@ void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const str
   out->flows = 1;
   out->steps = p->counts[STAGE_DONE];
   out->bytes = shown ? GET(s->bytes) : p->bytes;
+  share->qp_num = GET(f->qp_num);
   if (shown) {
     for (int k = 0; k < 3; k++) out->wait_ns[k] = GET(s->wait_ns[k]);
     out->active_ns = GET(s->active_ns);

@@ -5,10 +5,14 @@
 
 #include "gpu.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -235,6 +239,48 @@ static void fill_job(struct culprit_header *h) {
   COPY(h->job_id, own != NULL ? own : found);
 }
 
+// chosen tells whether NCCL_SOCKET_IFNAME names an interface: prefixes behind an optional ^ (none of them) or = (whole names). Without it all but
+// Docker's are taken, as NCCL does.
+static bool chosen(const char *name) {
+  const char *list = env("NCCL_SOCKET_IFNAME");
+  if (list == NULL) list = "^docker";
+  const bool unless = *list == '^';
+  if (unless) list++;
+  const bool whole = *list == '=';
+  if (whole) list++;
+  for (;;) {
+    const size_t n = strcspn(list, ",:");
+    if (n > 0 && strncmp(name, list, n) == 0 && (!whole || name[n] == '\0')) return !unless;
+    list += n;
+    if (*list == '\0') return unless;
+    list += strcspn(list, ",");  // A port behind the name.
+    if (*list == ',') list++;
+  }
+}
+
+// fill_address notes CULPRIT_ADDRESS, else the first address of the interfaces that NCCL's sockets may use: IPv4 before IPv6.
+static void fill_address(struct culprit_header *h) {
+  const char *given = env("CULPRIT_ADDRESS");
+  COPY(h->address, given);
+  if (given != NULL) return;
+  struct ifaddrs *all = NULL;
+  if (getifaddrs(&all) != 0) return;
+  const int families[] = {AF_INET, AF_INET6};
+  for (int i = 0; i < 2 && h->address[0] == '\0'; i++) {
+    for (const struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
+      if (a->ifa_addr == NULL || a->ifa_addr->sa_family != families[i] || (a->ifa_flags & IFF_UP) == 0 ||
+          (a->ifa_flags & IFF_LOOPBACK) != 0 || !chosen(a->ifa_name)) {
+        continue;
+      }
+      const struct sockaddr_in *four = (const void *)a->ifa_addr;
+      const struct sockaddr_in6 *six = (const void *)a->ifa_addr;
+      if (i == 1 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) continue;
+      if (inet_ntop(families[i], i == 0 ? (const void *)&four->sin_addr : &six->sin6_addr, h->address, sizeof h->address) != NULL) break;
+    }
+  }
+  freeifaddrs(all);
+}
+
 static void fill_host(struct culprit_header *h) {
   char name[256] = {0};
   if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
@@ -301,6 +347,7 @@ void identity_fill(struct culprit_header *h) {
   fill_ranks(h);
   fill_job(h);
   fill_host(h);
+  fill_address(h);
   fill_gpu(h);
   COPY(h->shim_version, CULPRIT_VERSION);
 }

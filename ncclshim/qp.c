@@ -138,6 +138,7 @@ static void associate(struct culprit_qp *s) {
   PUT(s->comm_index, GET(f->comm_index));
   PUT(s->comm_generation, GET(f->comm_generation));
   PUT(s->peer, GET(f->peer));
+  PUT(shim.flows[flow - 1].qp_num, GET(s->qp_num));  // For the record of the operation.
 }
 
 void qp_send_posted(uint64_t qp, uint64_t bytes, bool signaled) {

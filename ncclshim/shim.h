@@ -99,6 +99,7 @@ struct comm_ctl {
 struct flow_share {
   struct culprit_direction sums;
   uint32_t probes;
+  uint32_t qp_num;  // Of the flow that finished last; 0 unknown.
 };
 
 struct op_ctl {
@@ -155,6 +156,7 @@ struct flow_ctl {
   uint8_t is_send;
   uint8_t gone;   // Its communicator has ended: nothing is queued on it any more.
   uint32_t last;  // Then: the proxy operation that the slot showed.
+  uint32_t qp_num;  // The RDMA queue pair that its data was last posted to; 0 unknown.
 };
 
 // What an operation has yet to be told by one of its proxy operations.

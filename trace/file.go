@@ -301,6 +301,7 @@ func identity(h *wire.Header) Identity {
 		GPUPCIBusID:    text(h.GPUPCIBusID[:]),
 		VisibleDevices: text(h.VisibleDevices[:]),
 		ShimVersion:    text(h.ShimVersion[:]),
+		Address:        text(h.Address[:]),
 		WriterABI:      h.WriterABI,
 		Capabilities:   h.Capabilities,
 	}

@@ -47,6 +47,7 @@ type Identity struct {
 	GPUPCIBusID    string `json:"gpu_pci_bus_id,omitempty"`
 	VisibleDevices string `json:"visible_devices,omitempty"`
 	ShimVersion    string `json:"shim_version,omitempty"`
+	Address        string `json:"address,omitempty"` // IP; empty: a writer before version 1.7, or unknown.
 	WriterABI      uint32 `json:"writer_abi"`
 	Capabilities   uint64 `json:"capabilities"`
 }
@@ -214,6 +215,7 @@ type Flow struct {
 	TotalWaitNS      [3]uint64 `json:"total_wait_ns"`
 	TotalActiveNS    uint64    `json:"total_active_ns"`
 	TotalEpochs      uint64    `json:"total_epochs"`
+	QPNum            uint32    `json:"qp_num,omitempty"` // Send: the queue pair that it was last seen to post to (Snapshot.Pair); 0 unknown.
 }
 
 // Direction is one direction of a finished operation, summed over its flows.
@@ -266,6 +268,8 @@ type Completion struct {
 	RecvProbes uint32 `json:"recv_probes,omitempty"`
 	// GroupOrdinal is as Op.GroupOrdinal; 0: a writer before version 1.6.
 	GroupOrdinal uint64 `json:"group_ordinal,omitempty"`
+	// SendQP is the QPNum of the sending flow that finished last (Send.SlowestChannel); 0 unknown, or a writer before version 1.7.
+	SendQP uint64 `json:"send_qp,omitempty"`
 }
 
 // LifecycleEvent is something that happened to the process or a communicator.
@@ -321,6 +325,24 @@ type Transfer struct {
 	Bytes          uint32 `json:"bytes"`
 	StartedNS      uint64 `json:"started_ns"` // Send: handed to the network. Receive: buffer posted.
 	EndedNS        uint64 `json:"ended_ns"`   // Send: acknowledged. Receive: data there.
+}
+
+// Pair gives send flows the queue pairs that were seen to carry them.
+func (s *Snapshot) Pair() {
+	if len(s.QPs) == 0 {
+		return
+	}
+	type slot struct{ index, generation uint32 }
+	on := make(map[slot]uint32, len(s.QPs))
+	for i := range s.QPs {
+		if q := &s.QPs[i]; q.FlowIndex >= 0 {
+			on[slot{uint32(q.FlowIndex), q.FlowGeneration}] = q.QPNum
+		}
+	}
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		f.QPNum = on[slot{f.Index, f.Generation}]
+	}
 }
 
 // Since gives how long before now (both on the writer's monotonic clock, ns) at was; 0 when at has not happened or

@@ -358,10 +358,10 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// TestProbes: what probes found of an operation's counts is read as it was written, and is 0 where the writer's records end before it.
+// TestProbes: what probes found of an operation's counts, and its queue pair (M1), are read as they were written, and are 0 where the writer's records end before it.
 func TestProbes(t *testing.T) {
 	w := create(t, trace.Identity{}, tracetest.Size{})
-	want := trace.Completion{Ticket: 1, Number: 3, LeftNS: 4, GPUReadyNS: 5, SendProbes: 7, RecvProbes: 2}
+	want := trace.Completion{Ticket: 1, Number: 3, LeftNS: 4, GPUReadyNS: 5, SendProbes: 7, RecvProbes: 2, SendQP: 1001}
 	w.Complete(want)
 	read := func() trace.Completion {
 		t.Helper()
@@ -389,7 +389,7 @@ func TestProbes(t *testing.T) {
 	if _, err := file.WriteAt(header, 0); err != nil {
 		t.Fatal(err)
 	}
-	want.SendProbes, want.RecvProbes = 0, 0
+	want.SendProbes, want.RecvProbes, want.SendQP = 0, 0, 0
 	if got := read(); got != want {
 		t.Errorf("of version 1.4 read %+v, want %+v", got, want)
 	}

@@ -74,7 +74,7 @@ var opLabels = []string{"comm", "function", "algorithm", "protocol", "path", "si
 
 var (
 	processInfoDesc = ncclDesc("process_info", "Identity of a traced process. The value is 1.",
-		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "uid", "abi")
+		"host", "address", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "uid", "abi")
 	processUpDesc = ncclDesc("process_up",
 		"1 while the process lives, 0 after it vanished without an orderly end.")
 	worldSizeDesc = ncclDesc("world_size",

@@ -55,7 +55,7 @@ func (r *rankMetrics) process() {
 	if p.Kernel.HostPID != 0 {
 		pid = uint64(p.Kernel.HostPID)
 	}
-	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
+	r.gauge(processInfoDesc, 1, p.Host, id.Address, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
 		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, p.UID(), number(id.WriterABI))
 	if id.WorldSize > 0 {
 		r.gauge(worldSizeDesc, float64(id.WorldSize))

@@ -54,13 +54,14 @@ func (w *words) completion(r *trace.Completion) {
 	num(w, &r.SendProbes)
 	num(w, &r.RecvProbes)
 	num(w, &r.GroupOrdinal)
+	num(w, &r.SendQP)
 }
 
 // completionList is what words.completion writes, in the same order.
 type completionList [completionFields]uint64
 
 const (
-	completionFields = 55
+	completionFields = 56
 )
 
 func (l *completionList) set(r *trace.Completion) {
@@ -120,6 +121,7 @@ func (l *completionList) set(r *trace.Completion) {
 		uint64(r.SendProbes),
 		uint64(r.RecvProbes),
 		uint64(r.GroupOrdinal),
+		uint64(r.SendQP),
 	}
 }
 

@@ -31,7 +31,7 @@ const fileName = "culprit-history"
 // description of the process it is of, so that what survives can be read whatever became of the rest. The header is
 // written last.
 const (
-	fileMagic  = "culprit-history 3\n"
+	fileMagic  = "culprit-history 4\n"
 	blockMagic = 0x31424843 // "CHB1".
 	pageBytes  = 4096
 	headBytes  = 64

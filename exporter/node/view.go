@@ -275,6 +275,7 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 			v.QPs = append(v.QPs, *qp)
 		}
 	}
+	v.Pair()
 	if len(v.QPs) > 0 {
 		v.Lagging = p.Lanes.lags
 	}

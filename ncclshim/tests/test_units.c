@@ -219,6 +219,26 @@ static void long_texts_are_cut(void) {
   CHECK_TEXT(h.pod_namespace, "");
 }
 
+// The address is the one given, else one of an interface that NCCL's sockets may use.
+static void addresses(void) {
+  struct culprit_header any, h;
+  memset(&any, 0xff, sizeof any);
+  identity_fill(&any);  // Empty where there is no interface but lo.
+  CHECK(strncmp(any.address, "127.", 4) != 0);
+  const struct {
+    const char *interfaces, *given, *address;
+  } rows[] = {
+      {"=nosuch", NULL, ""}, {"nosuch,neither:1", NULL, ""}, {"^nosuch", NULL, any.address}, {"=nosuch", "10.9.8.7", "10.9.8.7"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    setenv("NCCL_SOCKET_IFNAME", rows[i].interfaces, 1);
+    if (rows[i].given != NULL) setenv("CULPRIT_ADDRESS", rows[i].given, 1);
+    memset(&h, 0xff, sizeof h);
+    identity_fill(&h);
+    CHECK_TEXT(h.address, rows[i].address);
+  }
+}
+
 // Variables as launchers set them, and the job that they give.
 static void job_ids(void) {
   char host[256] = {0}, here[300];
@@ -349,6 +369,7 @@ static const struct test_case cases[] = {
     {"own_start_time", own_start_time},
     {"job_ids", job_ids},
     {"long_texts_are_cut", long_texts_are_cut},
+    {"addresses", addresses},
     {"gpu_from_driver", gpu_from_driver},
     {"gpu_numbers", gpu_numbers},
     {"masks", masks},

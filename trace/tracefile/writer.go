@@ -126,6 +126,7 @@ func newHeader(id trace.Identity, size Size) (wire.Header, uint64) {
 		{h.GPUPCIBusID[:], id.GPUPCIBusID},
 		{h.VisibleDevices[:], id.VisibleDevices},
 		{h.ShimVersion[:], id.ShimVersion},
+		{h.Address[:], id.Address},
 	} {
 		copy(s.dst[:len(s.dst)-1], s.src)
 	}
@@ -306,7 +307,7 @@ func (w *Writer) Complete(c trace.Completion) uint64 {
 		DatatypeBytes: c.DatatypeBytes, Count: c.Count, Bytes: c.Bytes, Peer: c.Peer, Root: c.Root, Channels: c.Channels,
 		Flags: uint32(c.Flags), CalledNS: c.CalledNS, EnqueuedNS: c.EnqueuedNS, EnteredNS: c.EnteredNS, LeftNS: c.LeftNS,
 		GPUNS: c.GPUNS, Send: direction(c.Send), Recv: direction(c.Recv), GPUReadyNS: c.GPUReadyNS,
-		SendProbes: c.SendProbes, RecvProbes: c.RecvProbes, GroupOrdinal: c.GroupOrdinal,
+		SendProbes: c.SendProbes, RecvProbes: c.RecvProbes, GroupOrdinal: c.GroupOrdinal, SendQP: c.SendQP,
 	}
 	return appendRecord(w, wire.SectionCompletions, &w.header.CompletionsHead, &v, true)
 }

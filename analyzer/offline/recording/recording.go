@@ -114,6 +114,7 @@ func (n *Node) add(f *trace.File, name string) error {
 		return fmt.Errorf("reading state: %w", err)
 	}
 	p.Snapshot = p.Clone()
+	p.Pair()
 	id := &p.Identity
 	p.File, p.Host, p.Rank, p.JobID = name, id.Hostname, id.Rank, jobID(id)
 	if d := f.Device(); d >= 0 {

@@ -70,6 +70,7 @@ type Header struct {
 	StaleEvents      uint64               `c:"stale_events"`
 	RepeatedEvents   uint64               `c:"repeated_events"`
 	Callbacks        uint64               `c:"callbacks"`
+	Address          [48]byte             `c:"address"`
 }
 
 // Comm is struct culprit_comm.
@@ -232,6 +233,7 @@ type Completion struct {
 	SendProbes     uint32    `c:"send_probes"`
 	RecvProbes     uint32    `c:"recv_probes"`
 	GroupOrdinal   uint64    `c:"group_ordinal"`
+	SendQP         uint64    `c:"send_qp"`
 }
 
 // Lifecycle is struct culprit_lifecycle.

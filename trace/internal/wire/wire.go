@@ -12,7 +12,7 @@ package wire
 const (
 	Magic        = "culprit\x00"
 	Major        = 1
-	Minor        = 6
+	Minor        = 7
 	Suffix       = ".trace"
 	HeaderBytes  = 4096
 	MaxSections  = 16
