@@ -77,10 +77,40 @@
           record: 'job_id:culprit_nccl_comm_slowdown:max',
           expr: 'max by (%s, comm) (\n%s) - 1' % [q.job, againstPast('job_id:culprit_nccl_comm_seconds_per_byte:max')],
         },
+        {
+          // Of evaluations in which no trigger fired and none was on its way: theta is of the evaluation before.
+          record: 'job_id:culprit_nccl_comm_slowdown:max_healthy',
+          expr: |||
+            job_id:culprit_nccl_comm_slowdown:max
+            unless on (%(job)s, comm)
+            job_id:culprit_nccl_comm_slowdown:max > on (%(job)s, comm) job_id:culprit_nccl_comm_slowdown:theta
+            unless on (%(job)s)
+            %(troubled)s
+          ||| % { job: q.job, troubled: q.troubled },
+        },
+        {
+          // CCL-D's theta, of the communicator's own statistics.
+          record: 'job_id:culprit_nccl_comm_slowdown:theta',
+          expr:
+            local history = 'job_id:culprit_nccl_comm_slowdown:max_healthy[%s] offset %s' % [config.slowdownHistory, config.slowdownLag];
+            |||
+              clamp_min(avg_over_time(%(history)s) + %(deviations)g * stddev_over_time(%(history)s), %(least)g)
+              and
+              count_over_time(%(history)s) >= %(samples)d
+              or
+              job_id:culprit_nccl_comm_slowdown:max * 0 + %(theta)g
+            ||| % {
+              history: history,
+              deviations: config.slowdownThetaDeviations,
+              least: config.slowdownThetaLeast,
+              samples: config.slowdownThetaSamples,
+              theta: config.slowdownTheta,
+            },
+        },
         alert.trigger(
           'CulpritCommunicatorSlow',
           'slow',
-          q.few('job_id:culprit_nccl_comm_slowdown:max > %g' % config.slowdownTheta),
+          q.few('job_id:culprit_nccl_comm_slowdown:max > on (%s, comm) job_id:culprit_nccl_comm_slowdown:theta' % q.job),
           'The operations of a communicator take much longer than they did.',
           'Operations of {{ if $labels.comm }}communicator {{ $labels.comm }}{{ else }}more than %d communicators{{ end }} of job {{ $labels.job_id }} take {{ if not $labels.comm }}up to {{ end }}{{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' % config.namedPerJob,
           pending=config.slowdownFor,
