@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,6 +85,26 @@ func TestP2QueuePairStands(t *testing.T) {
 			}
 		}
 		return cmp.Diff([]string{"1002 standing beside 2"}, got)
+	})
+	// M2: the record of an operation leads to its local and remote NIC, in the history too.
+	j.eventually(func() string {
+		nics := map[uint32]string{}
+		var last string
+		for line := range strings.Lines(j.body(nodeapi.TracePath + "?samples=0")) {
+			var l nodeapi.TraceLine
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				return err.Error()
+			}
+			if l.Process != nil {
+				for _, q := range l.Process.QPs {
+					nics[q.QPNum] = q.Device + " to " + q.Remote
+				}
+			}
+			if l.Completion != nil {
+				last = nics[uint32(l.Completion.SendQP)]
+			}
+		}
+		return cmp.Diff("mlx5_7 to 10.1.2.3", last)
 	})
 }
 

@@ -297,6 +297,14 @@ func (r *ring) read(b *block) ([]byte, error) {
 	return data, nil
 }
 
+// briefQP is a queue pair without its counts.
+func briefQP(q *trace.QP) trace.QP {
+	return trace.QP{
+		Index: q.Index, Generation: q.Generation, QPNum: q.QPNum, DestQPNum: q.DestQPNum, CommIndex: q.CommIndex, CommGeneration: q.CommGeneration,
+		FlowIndex: q.FlowIndex, FlowGeneration: q.FlowGeneration, Peer: q.Peer, Port: q.Port, Device: q.Device, Remote: q.Remote,
+	}
+}
+
 // brief is a communicator without its counts: what a description needs of it.
 func brief(c *trace.Comm) trace.Comm {
 	return trace.Comm{

@@ -83,7 +83,7 @@ func (s *Store) matching(q *Query) []view {
 			continue
 		}
 		v := view{process: *p, comms: maps.Clone(st.comms)}
-		v.process.Comms = slices.Clone(p.Comms)
+		v.process.Comms, v.process.QPs = slices.Clone(p.Comms), slices.Clone(p.QPs)
 		for _, b := range st.blocks {
 			if b.within(q) {
 				v.blocks = append(v.blocks, extent{b.data, b})

@@ -56,17 +56,23 @@ func newStream() *stream {
 	}
 }
 
+// mostQPs is how many queue pairs of a process are described.
+const mostQPs = 256
+
 // describe copies who the process is.
 func (st *stream) describe(p *node.Process) {
 	kernel := p.Kernel
 	kernel.Threads = nil
-	comms := append(st.process.Comms[:0], p.Snap.Comms...) //nolint:gocritic // The same memory, for another value.
+	comms := append(st.process.Comms[:0], p.Snap.Comms...)                           //nolint:gocritic // The same memory, for another value.
+	qps := append(st.process.QPs[:0], p.Snap.QPs[:min(len(p.Snap.QPs), mostQPs)]...) //nolint:gocritic // The same.
 	st.process = nodeapi.Process{
 		File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Pod: p.Place.Pod, Namespace: p.Place.Namespace,
 		Container: p.Place.Container, Refuted: p.Place.Refuted, Kernel: &kernel,
 	}
 	st.process.Identity, st.process.Status = p.Snap.Identity, p.Snap.Status
 	st.process.Comms = comms
+	// Completion.SendQP is a key to them: their device and far end are the NICs of an operation (M2).
+	st.process.QPs = qps
 	for i := range p.Snap.Comms {
 		c := &p.Snap.Comms[i]
 		st.comms[commSlot{c.Index, c.Generation}] = c.Key()
@@ -79,6 +85,10 @@ func (st *stream) description() description {
 	p.Comms = make([]trace.Comm, len(st.process.Comms))
 	for i := range p.Comms {
 		p.Comms[i] = brief(&st.process.Comms[i])
+	}
+	p.QPs = make([]trace.QP, len(st.process.QPs))
+	for i := range p.QPs {
+		p.QPs[i] = briefQP(&st.process.QPs[i])
 	}
 	return description{Process: p, Done: st.done.ticket, Life: st.life.ticket}
 }
