@@ -19,6 +19,9 @@ const (
 	lagEpochs = 32
 	// likeSends is how many times as large the mean send of a sister may be: a rate tells of the path only where the sends are alike.
 	likeSends = 2
+	// mostSisters bounds how many a queue pair is compared with, and mostLags how many are told of: a file may have tens of thousands.
+	mostSisters = 64
+	mostLags    = 64
 	// StandsAfter is how long a send must be outstanding for a queue pair to stand: less than one ACK timeout at NCCL's default
 	// (NCCL_IB_TIMEOUT 20: 4.3 s), so that waiting for a retransmission shows.
 	StandsAfter = time.Second
@@ -87,13 +90,13 @@ func Lags(before, now []QP, nowNS uint64) []Lag {
 			continue
 		}
 		for i := range lanes {
-			if l, lags := lanes[i].behind(lanes, nowNS); lags {
+			if l, lags := lanes[i].behind(lanes[:min(len(lanes), mostSisters)], nowNS); lags {
 				out = append(out, l)
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Lag) int { return cmp.Compare(a.QPIndex, b.QPIndex) })
-	return out
+	return out[:min(len(out), mostLags)]
 }
 
 // lane is a queue pair and what it did in a span of time.

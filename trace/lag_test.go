@@ -4,6 +4,7 @@
 package trace
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +72,13 @@ func TestP2Lags(t *testing.T) {
 		},
 		{"a pause", nil, []QP{pair(0, 1000, func(q *QP) { q.LastPostNS, q.LastCompletionNS = 1, 1 }), pair(1, 1000, nil)}, nil},
 		{"completed more than posted", nil, []QP{pair(0, 1000, func(q *QP) { q.SendsCompleted, q.LastPostNS, q.LastCompletionNS = 1<<63, 1, 1 }), pair(1, 1000, nil)}, nil},
+		{"many", nil, slices.Collect(func(yield func(QP) bool) {
+			for i := range uint32(1 << 14) { // One of them is slow.
+				if !yield(pair(i, 1000+2000*(i/(1<<14-1)), nil)) {
+					return
+				}
+			}
+		}), []Lag{{QPIndex: 1<<14 - 1, Kind: LagSlow, Sisters: mostSisters, BytesPerSecond: rate(3000), SistersBytesPerSecond: rate(1000)}}},
 	} {
 		if diff := cmp.Diff(c.want, Lags(c.before, c.now, now)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

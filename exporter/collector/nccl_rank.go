@@ -272,26 +272,23 @@ func (r *rankMetrics) queuePairs(wanted map[[2]uint32]trace.CommID) {
 		qp     uint32
 		device string
 	}
-	var order []*trace.QP // Those that lag, and their sisters, before the rest.
-	uneven := 0
+	var uneven, even []*trace.QP // Those that lag, and their sisters, come before the rest.
 	for i := range r.p.Snap.QPs {
-		q := &r.p.Snap.QPs[i]
-		if r.p.Lanes.Uneven(q, r.now) {
-			order = slices.Insert(order, uneven, q)
-			uneven++
+		if q := &r.p.Snap.QPs[i]; r.p.Lanes.Uneven(q, r.now) {
+			uneven = append(uneven, q)
 		} else {
-			order = append(order, q)
+			even = append(even, q)
 		}
 	}
 	seen := map[qpName]bool{}
-	for i, q := range order {
+	for i, q := range append(uneven, even...) {
 		comm := commOf(&r.p.Snap, q)
 		if comm == nil || comm.Ended {
 			continue
 		}
 		_, ok := wanted[[2]uint32{comm.Index, comm.Generation}]
 		name := qpName{comm.ID, q.QPNum, q.Device}
-		if !ok && i >= uneven || seen[name] || len(seen) == mostQueuePairs {
+		if !ok && i >= len(uneven) || seen[name] || len(seen) == mostQueuePairs {
 			continue
 		}
 		seen[name] = true
