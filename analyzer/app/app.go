@@ -182,19 +182,43 @@ func (a *App) Apply(cfg *config.Config) error {
 	return nil
 }
 
+// querier asks Prometheus; nil where none is configured.
+func (a *App) querier(cfg *config.Prometheus, opts ...promconfig.HTTPClientOption) (evidence.Querier, error) {
+	if cfg.URL == "" {
+		return nil, nil
+	}
+	client := func(section, url string, httpConfig promconfig.HTTPClientConfig) (promapi.Client, error) {
+		asking, err := fetch.Client(httpConfig, section, cfg.MaxBytes, a.budget, opts...)
+		if err != nil {
+			return nil, err
+		}
+		c, err := promapi.NewClient(promapi.Config{Address: url, Client: asking})
+		if err != nil {
+			return nil, fmt.Errorf("%s.url: %w", section, err)
+		}
+		return c, nil
+	}
+	prometheus, err := client("prometheus", cfg.URL, cfg.HTTPConfig)
+	if err != nil {
+		return nil, err
+	}
+	scrapers := []promapi.Client{prometheus}
+	if len(cfg.Scrapers) > 0 {
+		scrapers = make([]promapi.Client, len(cfg.Scrapers))
+	}
+	for i, s := range cfg.Scrapers {
+		if scrapers[i], err = client(fmt.Sprintf("prometheus.scrapers[%d]", i), s.URL, s.HTTPConfig); err != nil {
+			return nil, err
+		}
+	}
+	return scrapes{whole{v1.NewAPI(prometheus)}, scrapers}, nil
+}
+
 func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 	agent := promconfig.WithUserAgent("culprit-analyzer/" + version.Version)
-	var querier evidence.Querier
-	if cfg.Prometheus.URL != "" {
-		asking, err := fetch.Client(cfg.Prometheus.HTTPConfig, "prometheus", cfg.Prometheus.MaxBytes, a.budget, agent)
-		if err != nil {
-			return nil, nil, err
-		}
-		client, err := promapi.NewClient(promapi.Config{Address: cfg.Prometheus.URL, Client: asking})
-		if err != nil {
-			return nil, nil, fmt.Errorf("prometheus.url: %w", err)
-		}
-		querier = scrapes{whole{v1.NewAPI(client)}, client}
+	querier, err := a.querier(&cfg.Prometheus, agent)
+	if err != nil {
+		return nil, nil, err
 	}
 	exporters, err := fetch.Client(cfg.Exporters.HTTPConfig, "exporters", cfg.Exporters.MaxBytes, a.budget, agent)
 	if err != nil {

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,25 +16,38 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 )
 
-// scrapes is a Prometheus that tells what it scrapes. The library's own call asks for targets that were dropped, too, which are many.
+// scrapes is a Prometheus of which is known what is scraped: it tells, or those do that write to it.
 type scrapes struct {
 	evidence.Querier
-	client promapi.Client
+	scrapers []promapi.Client
 }
 
 // Targets implements evidence.Lister.
 func (s scrapes) Targets(ctx context.Context) ([]map[string]string, error) {
-	address := s.client.URL("/api/v1/targets", nil)
+	var out []map[string]string
+	var errs []error
+	for _, scraper := range s.scrapers {
+		list, err := targets(ctx, scraper)
+		out = append(out, list...)
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// targets asks one scraper. The library's own call asks for targets that were dropped, too, which are many.
+func targets(ctx context.Context, client promapi.Client) ([]map[string]string, error) {
+	address := client.URL("/api/v1/targets", nil)
 	address.RawQuery = url.Values{"state": {"active"}}.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, body, err := s.client.Do(ctx, r) //nolint:bodyclose // The client has read and closed it.
+	resp, body, err := client.Do(ctx, r) //nolint:bodyclose // The client has read and closed it.
 	switch {
 	case err != nil:
 		return nil, err
-	case resp.StatusCode/100 == 4, resp.StatusCode == http.StatusNotImplemented:
+	// Mimir has no such path, vmselect refuses it, and a gateway may let nobody ask for it. Who is asked too often answers another time.
+	case resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout, resp.StatusCode == http.StatusNotImplemented:
 		return nil, fmt.Errorf("%w: %s", evidence.ErrUntold, resp.Status)
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("status %s", resp.Status)

@@ -106,6 +106,12 @@ func (c *Config) checkAddresses(p *problems) {
 	for i, u := range c.Alertmanager.URLs {
 		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
 	}
+	for i, s := range c.Prometheus.Scrapers {
+		urls[fmt.Sprintf("prometheus.scrapers[%d].url", i)] = s.URL
+		if s.URL == "" {
+			p.add("prometheus.scrapers[%d]: url must not be empty", i)
+		}
+	}
 	if c.ExternalCommand != "" && c.ExternalURL == "" {
 		p.add("external_command: set external_url, which the command makes answer, too")
 	}

@@ -92,6 +92,8 @@ type Prometheus struct {
 	// OnlyTargets: where Prometheus lists exporters among its targets, series of others are left out. Any that came by remote write, or from a
 	// Pushgateway, may call themselves an exporter's.
 	OnlyTargets bool `yaml:"only_targets"`
+	// Scrapers tell the targets where URL does not, as Mimir and VictoriaMetrics' vmselect.
+	Scrapers []Scraper `yaml:"scrapers"`
 	// RecordedSelector are matchers that series of rules alone have, ALERTS among them.
 	RecordedSelector string  `yaml:"recorded_selector"`
 	Queries          Queries `yaml:"queries"`
@@ -101,6 +103,19 @@ type Prometheus struct {
 	HostLabel string `yaml:"-"`
 	// NodeEvidence are queries for what other exporters know of a job's nodes: by default dcgm-exporter and node_exporter.
 	NodeEvidence []FactQuery `yaml:"node_evidence"`
+}
+
+// Scraper is who scrapes exporters: a Prometheus, its agent, or vmagent.
+type Scraper struct {
+	URL        string                      `yaml:"url"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler: it sets what a scraper leaves out.
+func (s *Scraper) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain Scraper
+	*s = Scraper{HTTPConfig: promconfig.DefaultHTTPClientConfig}
+	return unmarshal((*plain)(s))
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
@@ -370,6 +385,7 @@ func unread() *Config {
 			// As the shipped rules have it.
 			ExporterSelector: `job="culprit-exporter"`,
 			OnlyTargets:      true,
+			Scrapers:         []Scraper{},
 			RecordedSelector: `job=""`,
 			Queries: Queries{
 				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or (sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"}) unless ignoring (alertstate) ALERTS_FOR_STATE{ {{- .Selector -}} })`,
@@ -387,8 +403,8 @@ func unread() *Config {
 				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[{{ .Rate }}] {{- .Offset -}} ))",
 				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[{{ .Rate }}] {{- .Offset -}} ))",
 				RunDelay:  `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
-				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean_short{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{ {{- .Selector -}} }[2h])" +
-					" or job_id:culprit_nccl_iteration_seconds:mean_long{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_long_baseline{ {{- .Selector -}} }[2h]))",
+				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean_short{ {{- .Selector -}}} / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{ {{- .Selector -}}}[2h])" +
+					" or job_id:culprit_nccl_iteration_seconds:mean_long{ {{- .Selector -}}} / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_long_baseline{ {{- .Selector -}}}[2h]))",
 				LongestWait:  "max(max_over_time(job_id:culprit_nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 				LongestPause: "max(max_over_time(job_id:culprit_nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},

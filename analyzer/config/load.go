@@ -33,6 +33,9 @@ func Load(file string) (*Config, error) {
 		return nil, inFile(file, err)
 	}
 	c.Prometheus.HTTPConfig.SetDirectory(dir)
+	for i := range c.Prometheus.Scrapers {
+		c.Prometheus.Scrapers[i].HTTPConfig.SetDirectory(dir)
+	}
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
 	c.Exporters.HTTPConfig.SetDirectory(dir)
 	c.Stacks.HTTPConfig.SetDirectory(dir)

@@ -23,7 +23,7 @@ import (
 
 // Lister is a Querier that knows what is scraped.
 type Lister interface {
-	// Targets gives the labels of all targets. ErrUntold: the server has no such list.
+	// Targets gives the labels of all targets, beside an error of those that could be had. ErrUntold: a server has no such list.
 	Targets(ctx context.Context) ([]map[string]string, error)
 }
 
@@ -37,6 +37,8 @@ const listEvery = 5 * time.Second
 type targets struct {
 	at   time.Time            // Of the last list.
 	seen map[string]time.Time // When each was listed last; empty: no exporter ever was.
+
+	untold bool // It was said that nobody tells them.
 }
 
 // listed gives the instances that Prometheus scrapes as exporters, or did lately; empty: it does not tell.
@@ -58,12 +60,22 @@ func (d *Directory) listed(ctx context.Context, instances []string) map[string]t
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.cfg.Timeout))
 	defer cancel()
 	list, err := lister.Targets(ctx)
-	if err != nil && !errors.Is(err, ErrUntold) {
-		d.observe(fmt.Errorf("asking prometheus for its targets: %w", err))
-		return known.seen
-	}
 	seen := maps.Clone(known.seen)
-	maps.DeleteFunc(seen, func(_ string, at time.Time) bool { return now.Sub(at) > rememberFor })
+	switch {
+	case errors.Is(err, ErrUntold) && len(seen) == 0 && len(list) == 0:
+		// Said once. It is no failure where a site has nobody to ask, and then whoever may write there passes for an exporter.
+		if !known.untold {
+			d.observe(fmt.Errorf("prometheus.only_targets has no effect, set prometheus.scrapers: %w", err))
+		}
+		known.untold = true
+	case err != nil && !errors.Is(err, ErrUntold):
+		d.observe(fmt.Errorf("asking prometheus for its targets: %w", err))
+		if len(list) == 0 {
+			return known.seen
+		}
+	default:
+		maps.DeleteFunc(seen, func(_ string, at time.Time) bool { return now.Sub(at) > rememberFor })
+	}
 	exporter := d.cfg.Exporter()
 	for _, labels := range list {
 		if exporter(labels) {
@@ -75,7 +87,7 @@ func (d *Directory) listed(ctx context.Context, instances []string) map[string]t
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.targets = targets{now, seen}
+	d.targets = targets{now, seen, known.untold}
 	return seen
 }
 

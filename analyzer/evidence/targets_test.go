@@ -123,6 +123,8 @@ func TestTargetsAreRemembered(t *testing.T) {
 		{"both are there", 0, s.list, nil, 2},
 		{"one has died", 5 * time.Minute, s.list[:1], nil, 2},
 		{"no answer", time.Minute, nil, errors.New("status 503"), 2},
+		{"one of two scrapers does not answer", 2 * rememberFor, s.list[:1], errors.New("status 503"), 2},
+		{"both do", time.Minute, s.list, nil, 2},
 		{"one came", listEvery, []map[string]string{s.list[0], {"job": "culprit-exporter", "instance": "c:9850"}}, nil, 3},
 		{"it was long ago", rememberFor, s.list[:1], nil, 2},
 	} {
@@ -140,6 +142,23 @@ type stepped struct {
 }
 
 func (s *stepped) Now() time.Time { return s.at }
+
+// Where nobody tells what is scraped, that is said, once.
+func TestNobodyTellsTargets(t *testing.T) {
+	now := &stepped{at: time.Unix(1_800_000_000, 0)}
+	s := &scraping{prom: &prom{}, err: ErrUntold}
+	var said []error
+	d := NewDirectory(s, config.Default().Prometheus, func(err error) { said = append(said, err) }, now)
+	for range 3 {
+		now.at = now.at.Add(time.Hour)
+		if got := d.ours(t.Context(), model.Vector{series("instance", "a:9850")}); len(got) != 1 {
+			t.Errorf("%d series count, want 1", len(got))
+		}
+	}
+	if len(said) != 1 || !errors.Is(said[0], ErrUntold) || s.asked.Load() != 3 {
+		t.Errorf("asked %d times, said %v", s.asked.Load(), said)
+	}
+}
 
 // An exporter that is scraped since is no longer told to be left out.
 func TestPushedSeriesAreForgotten(t *testing.T) {
