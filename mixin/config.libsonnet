@@ -63,7 +63,7 @@
     slowdownSamples: 10,
     // One long operation, as after a checkpoint, is in the window for its length: it is no slowdown.
     slowdownFor: duration(2 * std.max(60, 4 * scrape)),
-    // A rank's transfers are slow (Pulse) that are in flight so many times as long as usual and as the growth of the job's median rank explains.
+    // A rank's transfers are slow (Pulse) that are in flight so many times as long as usual and as what grew on the job's other hosts explains.
     transferRatio: 1.5,
     // A queue pair is slow that moves less than so much of what its sisters move while a send is outstanding: half, as Mycroft's throughput.
     queuePairRatio: 0.5,
@@ -137,6 +137,8 @@
         { name: 'short', window: duration(short), interval: look('2s'), lag: duration(2 * short), minSamples: 10, warmUpSeconds: 2 * short },
         { name: 'long', window: duration(long), interval: if dense then '10s' else duration(scrape), lag: duration(1.5 * long), minSamples: 6, warmUpSeconds: 4 / 3 * long },
       ],
+    // Runs that begin further apart than this are two. None that is shorter has a baseline: that warms up, stays behind, and wants samples.
+    runApartSeconds: if dense then 60 else 20 * scrape,
     // The baseline is the edge of the healthy range: the lowest (throughput, operations) or highest (iteration time)
     // tenth of the windows of the last baselineHistory in which no trigger fired.
     baselineHistory: duration(std.max(600, 20 * scrape)),

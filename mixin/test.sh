@@ -38,10 +38,11 @@ jsonnet --multi "$scratch" mixin/promtest/clusters.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/dashboards.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/sampled.jsonnet >/dev/null
 jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/sources.jsonnet >/dev/null
+jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/liars.jsonnet >/dev/null
 for s in "${scrapes[@]}"; do
   promtool test rules "$scratch/scrape-${s}s.json" "$scratch/scrape-${s}s-past.json"
 done
-promtool test rules "$scratch"/clusters.json "$scratch"/sources.json "$scratch"/dashboards.json "$scratch"/sampled.json
+promtool test rules "$scratch"/clusters.json "$scratch"/sources.json "$scratch"/dashboards.json "$scratch"/sampled.json "$scratch"/liars.json "$scratch"/liars-past.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.

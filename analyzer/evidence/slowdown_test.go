@@ -18,7 +18,7 @@ import (
 func TestSlowdown(t *testing.T) {
 	cfg := config.Default().Prometheus
 	query, err := config.Query(cfg.Queries.Slowdown, `job_id="job"`)
-	if err != nil || !strings.Contains(query, `mean_long_baseline{job_id="job",job=""}[2h]`) {
+	if err != nil || !strings.Contains(query, `mean_long_baseline{job_id="job",job="",instance=""}[2h]`) {
 		t.Fatalf("%s, %v", query, err)
 	}
 	for name, c := range map[string]struct {

@@ -218,7 +218,7 @@ func (a *asker) note(err error) {
 func (a *asker) get(query string) model.Vector {
 	ours := "{" + matchers(a.selector, a.s.cfg.ExporterSelector)
 	v, err := a.s.vector(a.ctx, strings.NewReplacer(
-		"{job}", ours+"}", "{job,", ours+",", "{recorded}", "{"+matchers(a.selector, a.s.cfg.RecordedSelector)+"}", "{window}", a.window,
+		"{job}", ours+"}", "{job,", ours+",", "{recorded}", "{"+ofWhole(a.selector, a.s.cfg.RecordedSelector)+"}", "{window}", a.window,
 	).Replace(query))
 	a.note(err)
 	return v
@@ -226,6 +226,9 @@ func (a *asker) get(query string) model.Vector {
 
 // matchers joins matchers of which either may be empty.
 func matchers(a, b string) string { return strings.Trim(a+","+b, ",") }
+
+// ofWhole selects what rules record of a job as a whole; of few hosts they record each as well.
+func ofWhole(job, recorded string) string { return matchers(matchers(job, recorded), `instance=""`) }
 
 // filled asks a query of the configuration.
 func (a *asker) filled(template string) model.Vector {

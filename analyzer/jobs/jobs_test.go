@@ -254,7 +254,7 @@ func TestTrend(t *testing.T) {
 type matrix model.Matrix
 
 func (m *matrix) Query(_ context.Context, query string, ts time.Time, _ ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error) {
-	if want := `job_id:culprit_nccl_iteration_seconds:mean_short{job_id="train",job=""}[1m30s]`; query != want || !ts.Equal(now) {
+	if want := `job_id:culprit_nccl_iteration_seconds:mean_short{job_id="train",job="",instance=""}[1m30s]`; query != want || !ts.Equal(now) {
 		return nil, nil, nil, errors.New("asked for " + query)
 	}
 	return model.Matrix(*m), nil, nil, nil

@@ -51,7 +51,7 @@ func (s *Source) Trend(ctx context.Context, id identity.Job, unit Unit, from, to
 	}
 	ctx, cancel := context.WithTimeout(ctx, trendTimeout)
 	defer cancel()
-	query := strings.Join([]string{recorded[unit], "{", matchers(id.Selector(), s.cfg.RecordedSelector), "}[", model.Duration(to.Sub(from).Round(time.Second)).String(), "]"}, "")
+	query := strings.Join([]string{recorded[unit], "{", ofWhole(id.Selector(), s.cfg.RecordedSelector), "}[", model.Duration(to.Sub(from).Round(time.Second)).String(), "]"}, "")
 	value, _, _, err := s.query.Query(ctx, query, to)
 	if err != nil {
 		return nil, fmt.Errorf("querying Prometheus for %s: %w", query, err)

@@ -64,13 +64,18 @@
           ||| % { comm: q.job + ', comm', info: q.metric('culprit_nccl_comm_info'), up: q.metric('culprit_nccl_process_up') },
         },
         {
-          // CCL-D's T_max, by byte as sizes vary: of the rank that is inside longest. Point-to-point operations wait for the pipeline as a rule.
-          record: 'job_id:culprit_nccl_comm_seconds_per_byte:max',
-          expr: 'max by (%s) (\n  %s\n  /\n  (%s > 0)\n) > 0' % [
+          // CCL-D's T_max, by byte as sizes vary: of each host's rank that is inside longest. Point-to-point operations wait for the pipeline as
+          // a rule.
+          record: 'job_id:culprit_nccl_comm_seconds_per_byte:host_max',
+          expr: 'max by (instance, %s) (\n  %s\n  /\n  (%s > 0)\n) > 0 < Inf' % [
             kind,
             sampledRate('culprit_nccl_op_seconds_total'),
             sampledRate('culprit_nccl_op_bytes_total'),
           ],
+        },
+        {
+          record: 'job_id:culprit_nccl_comm_seconds_per_byte:max',
+          expr: q.hosts('job_id:culprit_nccl_comm_seconds_per_byte:host_max', kind),
         },
         {
           // CCL-D's R: by how much of its usual time more an operation takes.
@@ -112,7 +117,7 @@
           'slow',
           q.few('job_id:culprit_nccl_comm_slowdown:max > on (%s, comm) job_id:culprit_nccl_comm_slowdown:theta' % q.job),
           'The operations of a communicator take much longer than they did.',
-          'Operations of {{ if $labels.comm }}communicator {{ $labels.comm }}{{ else }}more than %d communicators{{ end }} of job {{ $labels.job_id }} take {{ if not $labels.comm }}up to {{ end }}{{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' % config.namedPerJob,
+          'Operations of {{ if $labels.comm }}communicator {{ $labels.comm }}{{ else }}more than %d communicators{{ end }} of job {{ $labels.job_id }} take {{ if not $labels.comm }}up to {{ end }}{{ $value | humanizePercentage }} more time than usual on the ranks that are inside them longest.' % config.namedPerJob,
           pending=config.slowdownFor,
         ),
         {
@@ -124,7 +129,7 @@
             /
             (sum by (%(process)s) (rate(%(steps)s[%(window)s])) > 0)
             * on (%(job)s) group_left (run)
-            job_id:culprit_nccl_run:info
+            job_id:culprit_nccl_run:info{instance=""}
           ||| % {
             process: q.process,
             job: q.job,
@@ -137,6 +142,10 @@
           record: 'job_id:culprit_nccl_step_active_seconds:growth',
           expr: 'max by (%s) (\n%s)' % [q.process, againstPast('job_id:culprit_nccl_step_active_seconds:mean')],
         },
+        {
+          record: 'job_id:culprit_nccl_step_active_seconds:host_growth',
+          expr: 'quantile by (%s) (0.5, %s)' % [q.host, q.sane('job_id:culprit_nccl_step_active_seconds:growth')],
+        },
         alert.trigger(
           'CulpritTransfersSlow',
           'slow',
@@ -145,9 +154,11 @@
             max by (%(rank)s) (
               job_id:culprit_nccl_step_active_seconds:growth
               / on (%(job)s) group_left ()
-              clamp_min(quantile by (%(job)s) (0.5, job_id:culprit_nccl_step_active_seconds:growth), 1)
+              clamp_min(min by (%(job)s) (
+                %(hosts)s
+              ), 1)
             ) > %(ratio)g
-          ||| % { job: q.job, rank: q.rank, ratio: config.transferRatio }),
+          ||| % { job: q.job, rank: q.rank, hosts: std.strReplace(std.rstripChars(q.hosts('job_id:culprit_nccl_step_active_seconds:host_growth', q.job), '\n'), '\n', '\n    '), ratio: config.transferRatio }),
           'Transfers of a rank are in flight longer than they were and than on its peers.',
           'Transfers of {{ if $labels.rank }}rank {{ $labels.rank }}{{ else }}several ranks{{ end }} of job {{ $labels.job_id }} are in flight {{ if not $labels.rank }}up to {{ end }}{{ printf `%.1f` $value }}× longer than before and than on other ranks.',
           pending=config.slowdownFor,

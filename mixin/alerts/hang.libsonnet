@@ -49,13 +49,14 @@
               (
                 job_id:culprit_nccl_stall_seconds:max
                 >
-                (clamp_min(job_id:culprit_nccl_wait_ended_seconds:usual, %(stall)g) or 0 * job_id:culprit_nccl_stall_seconds:max + %(stall)g)
+                (clamp(job_id:culprit_nccl_wait_ended_seconds:usual, %(stall)g, %(ceiling)g) or 0 * job_id:culprit_nccl_stall_seconds:max + %(stall)g)
               )
             ||| % {
               job: q.job,
               rank: q.rank,
               up: q.metric('culprit_nccl_process_up'),
               stall: config.vanishedStallSeconds,
+              ceiling: config.stallCeilingSeconds,
             }),
             'A process of a job vanished and others wait.',
             '{{ if $labels.rank }}The process of rank {{ $labels.rank }}{{ else }}More than %d processes{{ end }} of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.' % config.namedPerJob,
@@ -71,20 +72,20 @@
             'hang',
             |||
               (
-                job_id:culprit_nccl_launch_age_seconds:min
+                job_id:culprit_nccl_launch_age_seconds:quartile
                 >
                 clamp(%(factor)g * job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g, %(ceiling)g)
                 and on (%(job)s)
                 job_id:culprit_nccl_ops_uneven:count
                 or
-                job_id:culprit_nccl_launch_age_seconds:min
+                job_id:culprit_nccl_launch_age_seconds:quartile
                 >
                 clamp(%(factor)g * job_id:culprit_nccl_launch_pause_seconds:usual, %(even)g, %(ceiling)g)
               )
               and on (%(job)s)
               (max by (%(job)s) (%(started)s) >= %(first)g)
               or
-              job_id:culprit_nccl_launch_age_seconds:min > clamp_min(job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g)
+              job_id:culprit_nccl_launch_age_seconds:quartile > clamp(job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g, %(ceiling)g)
               and on (%(job)s)
               (count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0 or %(stopped)s == 1))
             ||| % {
@@ -99,8 +100,8 @@
               ceiling: config.stallCeilingSeconds,
               first: config.launchFirstOperations,
             },
-            'No rank of a job calls an operation any more.',
-            'No rank of job {{ $labels.job_id }} has called an operation for {{ $value | humanizeDuration }}.',
+            'The ranks of a job call no operation any more.',
+            'Ranks of job {{ $labels.job_id }} have called no operation for {{ $value | humanizeDuration }}.',
           ),
         ],
       },

@@ -8,34 +8,34 @@
     local alert = (import '../lib/alert.libsonnet')(config),
     local q = (import '../lib/promql.libsonnet')(config),
 
-    // One window's share of the baseline, in any window.
-    local against(name, op, condition) =
-      std.join('\nor\n', [
+    // One window's share of the baseline, in any window: of the job, or of one of few hosts.
+    local against(name, op, most, condition) =
+      '%s by (%s) (\n%s\n)' % [most, q.job, std.join('\nor\n', [
         local value = 'job_id:%s:%s_%s' % [name, op, w.name];
         '(%s / last_over_time(%s_baseline[%s]) %s)' % [value, value, config.baselineMemory, condition]
         for w in config.slowWindows
-      ]),
+      ])],
 
     local triggers = [
       alert.trigger(
         'CulpritThroughputLow',
         'slow',
         // Nothing at all is no straggler: that is a pause, or a stall.
-        against('culprit_nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
+        against('culprit_nccl_bytes', 'rate', 'min', '> 0 < %g' % config.throughputRatio),
         'A job moves much less data than it did when it was healthy.',
         'Job {{ $labels.job_id }} moves {{ $value | humanizePercentage }} of the bytes per second of its last healthy windows.',
       ),
       alert.trigger(
         'CulpritOperationIntervalHigh',
         'slow',
-        against('culprit_nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
+        against('culprit_nccl_function_ops', 'rate', 'min', '> 0 < %g' % (1 / config.intervalRatio)),
         'The interval between the operations of a job has grown.',
         'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
       ),
       alert.trigger(
         'CulpritIterationSlow',
         'slow',
-        against('culprit_nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
+        against('culprit_nccl_iteration_seconds', 'mean', 'max', '> %g' % config.iterationRatio),
         'The iterations of a job take longer than they did when it was healthy.',
         'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
         pending=config.iterationFor,
@@ -45,17 +45,20 @@
         'start',
         // It goes on firing while the analyzer accuses somebody and the job is as slow as it was then.
         |||
-          job_id:culprit_nccl_first_look:iterations > 0
+          max by (%(job)s) (job_id:culprit_nccl_first_look:iterations) > 0
           or
-          job_id:culprit_nccl_iteration_seconds_count:min > 0
-          and on (%(job)s)
-          (job_id:culprit_nccl_iteration_seconds:mean_%(long)s * %(ratio)g > last_over_time(job_id:culprit_nccl_first_look:mean[%(memory)s]))
+          max by (%(job)s) (
+            job_id:culprit_nccl_iteration_seconds_count:min > 0
+            and on (%(part)s)
+            (job_id:culprit_nccl_iteration_seconds:mean_%(long)s * %(ratio)g > last_over_time(job_id:culprit_nccl_first_look:mean[%(memory)s]))
+          )
           and on (%(job)s)
           %(looking)s
           and on (%(job)s)
           %(paged)s
         ||| % {
           job: q.job,
+          part: q.part,
           looking: q.alerts('alertname="CulpritFirstLook", alertstate="firing"'),
           paged: q.verdicts('paged="true"'),
           ratio: config.iterationRatio,

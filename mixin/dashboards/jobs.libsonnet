@@ -102,9 +102,9 @@
       g.now('max by (job_id, owner) (job_id:culprit_nccl_process_up:count{job_id=~"$job_id", owner=~"$owner"})'),
       g.now('max by (job_id, owner) (job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id", owner=~"$owner"})'),
       g.now('max by (job_id, owner) (job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id", owner=~"$owner"} / job_id:culprit_nccl_stall_seconds:threshold)'),
-      g.now('max by (job_id, owner) (job_id:culprit_nccl_iteration_seconds:mean_long{job_id=~"$job_id", owner=~"$owner"})'),
-      g.now('max by (job_id, owner) (job_id:culprit_nccl_function_ops:rate_short{job_id=~"$job_id", owner=~"$owner"})'),
-      g.now('max by (job_id, owner) (job_id:culprit_nccl_bytes:rate_short{job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_iteration_seconds:mean_long{instance="", job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_function_ops:rate_short{instance="", job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_bytes:rate_short{instance="", job_id=~"$job_id", owner=~"$owner"})'),
     ],
     {
       owner: { title: 'Owner' },
@@ -147,9 +147,9 @@
             'Mean time of the training iterations that ended in the last 10 s, found in the sequence of operations, and the upper edge of the healthy range (dashed). The trigger fires 10% above it.',
             's',
             [
-              g.query('job_id:culprit_nccl_iteration_seconds:mean_short{job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}})'),
+              g.query('job_id:culprit_nccl_iteration_seconds:mean_short{instance="", job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}})'),
               // Until it is known the baseline is infinite, so that nothing is above it, and those of rates are 0; a line there would look like an outage.
-              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{instance="", job_id=~"$job_id", owner=~"$owner"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
             links=[s.seriesToJob],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
@@ -175,7 +175,7 @@
               g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) slowest'),
               g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) median'),
               g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) fastest'),
-              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{instance="", job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
           g.timeseries(
@@ -186,7 +186,7 @@
               g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) least'),
               g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) median'),
               g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) most'),
-              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{instance="", job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
         ]),

@@ -39,7 +39,7 @@ local alert(name, job) = [{ labels: '{alertname="%s", job_id="%s"}' % [name, job
         { expr: firing('CulpritThroughputLow'), eval_time: '400s', exp_samples: alert('CulpritThroughputLow', 'slow') },
         { expr: firing('CulpritJobStalled'), eval_time: '400s', exp_samples: alert('CulpritJobStalled', 'hung') },
         // Rank 1 is inside longer, and is not read.
-        { expr: 'job_id:culprit_nccl_comm_seconds_per_byte:max{job_id="slow"} * 1000', eval_time: '400s', exp_samples: [{
+        { expr: 'job_id:culprit_nccl_comm_seconds_per_byte:max{job_id="slow", instance=""} * 1000', eval_time: '400s', exp_samples: [{
           labels: '{job_id="slow", comm="c", function="AllReduce", algorithm="ring", protocol="simple", path="network", size="<=1MiB"}',
           value: 1,
         }] },

@@ -9,10 +9,10 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
 
-    local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.job, q.sampled(metric), window],
-    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.sampled('culprit_nccl_process_up')],
+    local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.host, q.sampled(metric), window],
+    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.host, q.sampled('culprit_nccl_process_up')],
 
-    // low: trouble is below the healthy range; otherwise it is above.
+    // Of each host. low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [
       { name: 'culprit_nccl_bytes', op: 'rate', low: true, expr(w): perRank(sumOfRates('culprit_nccl_bytes_total', w)) },
       { name: 'culprit_nccl_function_ops', op: 'rate', low: true, expr(w): perRank(sumOfRates('culprit_nccl_function_ops_total', w)) },
@@ -37,15 +37,15 @@
       {
         record: 'job_id:culprit_nccl_first_look:iterations',
         expr: |||
-          (%(count)s >= %(iterations)d and on (%(job)s) %(sum)s >= %(seconds)g)
-          and on (%(job)s)
+          (%(count)s >= %(iterations)d and on (%(part)s) %(sum)s >= %(seconds)g)
+          and on (%(part)s)
           (
             %(sum)s < %(end)g
             or
             %(count)s * (1 - %(window)g / %(sum)s) < %(iterations)d
           )
         ||| % {
-          job: q.job,
+          part: q.part,
           count: 'job_id:culprit_nccl_iteration_seconds_count:min',
           sum: 'job_id:culprit_nccl_iteration_seconds_sum:min',
           iterations: config.firstLookIterations,
@@ -57,23 +57,25 @@
       {
         // How slow the job was when it was looked at.
         record: 'job_id:culprit_nccl_first_look:mean',
-        expr: 'job_id:culprit_nccl_iteration_seconds:mean_%s and on (%s) job_id:culprit_nccl_first_look:iterations' % [config.slowWindows[1].name, q.job],
+        expr: 'job_id:culprit_nccl_iteration_seconds:mean_%s and on (%s) job_id:culprit_nccl_first_look:iterations' % [config.slowWindows[1].name, q.part],
       },
     ],
 
     // By window.
     slow: { [w.name]: std.flattenArrays([
       local value = 'job_id:%s:%s_%s' % [signal.name, signal.op, w.name];
+      local ofHost = 'job_id:%s:host_%s_%s' % [signal.name, signal.op, w.name];
       local healthy = value + '_healthy';
       local history = '%s[%s] offset %s' % [healthy, config.baselineHistory, w.lag];
       [
-        { record: value, expr: signal.expr(w.window) },
+        { record: ofHost, expr: q.sane(signal.expr(w.window)) },
+        { record: value, expr: q.hosts(ofHost, q.job) },
         {
           // Windows of a run in which nothing was wrong and the job was warm.
           record: healthy,
-          expr: '%s\n* on (%s) group_right ()\njob_id:culprit_nccl_run:info\nunless on (%s) %s\nunless on (%s) (job_id:culprit_nccl_process_age_seconds:min < %g)' % [
+          expr: '%s\n* on (%s) group_left (run)\njob_id:culprit_nccl_run:info\nunless on (%s) %s\nunless on (%s) (job_id:culprit_nccl_process_age_seconds:min < %g)' % [
             value,
-            q.job,
+            q.part,
             q.job,
             q.troubled,
             q.job,
@@ -84,17 +86,19 @@
           // Of the run that is going on. It stands still while a trigger fires, and a new run does not inherit it.
           record: value + '_baseline',
           expr: |||
-            max by (%(job)s) (
+            max by (%(part)s) (
               quantile_over_time(%(quantile)g, %(history)s)
               and
               count_over_time(%(history)s) >= %(samples)d
-              and on (%(job)s, run)
+              and on (%(part)s, run)
               job_id:culprit_nccl_run:info
             )
             unless on (%(job)s) %(troubled)s
-            or on (%(job)s)
-            (job_id:culprit_nccl_process_age_seconds:max < %(warm)g) * 0 + %(neutral)s
+            or on (%(part)s)
+            (%(value)s and on (%(job)s) job_id:culprit_nccl_process_age_seconds:max < %(warm)g) * 0 + %(neutral)s
           ||| % {
+            value: value,
+            part: q.part,
             job: q.job,
             quantile: quantile(signal),
             history: history,
