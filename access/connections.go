@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,8 @@ type connection struct {
 	client  string
 	since   time.Time
 	proved  bool
-	resting bool // It waits for its next request.
+	resting bool         // It waits for its next request.
+	writing atomic.Int64 // Since when it waits for the client to read, nanoseconds of Unix time; 0: it does not.
 	silent  *time.Timer
 }
 
@@ -55,6 +57,21 @@ func NewConnections(most, perClient int, silence time.Duration, closed func(reas
 
 type connectionKey struct{}
 
+// watched notes while an answer waits for its client to read.
+type watched struct {
+	http.ResponseWriter
+	k *connection
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.k.writing.Store(time.Now().UnixNano())
+	defer w.k.writing.Store(0)
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // Guard has the bounds hold for a server. Its handler must be set, and its authentication lie outside of that.
 func (c *Connections) Guard(srv *http.Server) {
 	next := srv.Handler
@@ -63,6 +80,9 @@ func (c *Connections) Guard(srv *http.Server) {
 		conn, ok := r.Context().Value(connectionKey{}).(net.Conn)
 		if ok && !c.ByAnswer {
 			c.prove(conn)
+		}
+		if k := c.get(conn); k != nil {
+			w = &watched{w, k}
 		}
 		next.ServeHTTP(w, r)
 		if ok && c.ByAnswer {
@@ -137,6 +157,12 @@ func (c *Connections) prove(conn net.Conn) {
 	}
 }
 
+func (c *Connections) get(conn net.Conn) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[conn]
+}
+
 func (c *Connections) hasProved(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,11 +214,15 @@ func largest(clients map[string]int) (out string, most int) {
 // request from each of many addresses would hold all places, as whoever comes later has had no time to send one.
 const newcomers = 4
 
+// unreadFor is how long a client that reads may keep an answer waiting where places are short: its window opens after a round trip.
+const unreadFor = time.Second
+
 // victim chooses who gives way for a newcomer, of so many places: of the client's, or of anybody's, the oldest that proved nothing where these
-// have more than their share, else what rests longest. Of those at work none does: then it is the newcomer.
+// have more than their share, else what rests longest, else what has waited longest for its client to read. Of the others at work none does:
+// then it is the newcomer.
 func (c *Connections) victim(newcomer *connection, client string, places int) *connection {
-	var unproved, resting *connection
-	n := 0
+	var unproved, resting, unread *connection
+	n, stuck := 0, time.Now().Add(-unreadFor).UnixNano()
 	older := func(k, than *connection) bool { return than == nil || k.since.Before(than.since) }
 	for _, k := range c.open {
 		switch {
@@ -201,8 +231,14 @@ func (c *Connections) victim(newcomer *connection, client string, places int) *c
 			if n++; older(k, unproved) {
 				unproved = k
 			}
-		case k.resting && older(k, resting):
-			resting = k
+		case k.resting:
+			if older(k, resting) {
+				resting = k
+			}
+		default:
+			if since := k.writing.Load(); since != 0 && since < stuck {
+				unread, stuck = k, since
+			}
 		}
 	}
 	switch {
@@ -210,6 +246,8 @@ func (c *Connections) victim(newcomer *connection, client string, places int) *c
 		return unproved
 	case resting != nil:
 		return resting
+	case unread != nil:
+		return unread
 	}
 	return newcomer
 }

@@ -296,6 +296,78 @@ func TestCrowdThatAsks(t *testing.T) {
 	}
 }
 
+// TestUnreadAnswersGiveWay has connections that asked and do not read: a newcomer finds a place all the same, of one that has waited for its
+// client for longest.
+func TestUnreadAnswersGiveWay(t *testing.T) {
+	c := NewConnections(8, 8, time.Hour, nil)
+	own.has(net.ParseIP("10.0.0.1"))
+	var crowd []*fakeConn
+	for i := range 8 {
+		k := &fakeConn{addr: fmt.Sprintf("203.0.113.%d:1", i)}
+		c.state(k, http.StateNew)
+		c.prove(k)
+		c.state(k, http.StateActive)
+		if i != 3 { // It is answered.
+			c.get(k).writing.Store(time.Now().Add(-time.Duration(2+i) * unreadFor).UnixNano())
+		}
+		crowd = append(crowd, k)
+	}
+	for i := range 2 {
+		late := &fakeConn{addr: fmt.Sprintf("10.0.0.2:%d", i)}
+		c.state(late, http.StateNew)
+		c.prove(late)
+		c.state(late, http.StateActive)
+		if late.closed || !crowd[7-i].closed {
+			t.Errorf("newcomer %d is closed: %v, the answer that waited longest: %v", i, late.closed, crowd[7-i].closed)
+		}
+	}
+	if crowd[3].closed {
+		t.Error("a connection that is answered gave way")
+	}
+}
+
+// TestUnreadAnswersAreSeen has a real client that does not read.
+func TestUnreadAnswersAreSeen(t *testing.T) {
+	c := NewConnections(8, 8, time.Hour, nil)
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for block := make([]byte, 1<<16); ; {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})}
+	c.Guard(srv)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = srv.Serve(l) }()
+	defer srv.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	waits := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, k := range c.open {
+			if since := k.writing.Load(); since != 0 && time.Now().UnixNano()-since > int64(unreadFor) {
+				return true
+			}
+		}
+		return false
+	}
+	for end := time.Now().Add(time.Minute); !waits(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("an answer that nobody reads is not seen to wait")
+		}
+	}
+}
+
 // fakeConn is a connection of which only the address counts.
 type fakeConn struct {
 	net.Conn

@@ -37,15 +37,15 @@ func (g gate) before(c *Connections, next http.Handler) http.Handler {
 			return
 		}
 		from := peer(r)
-		if !g.waiting.enter(from) {
+		if !g.waiting.enter(from, false) {
 			refuse(w)
 			return
 		}
 		if !g.checked.await(r.Context(), from) {
-			g.waiting.leave(from)
+			g.waiting.leave(from, false)
 			return
 		}
-		passed := sync.OnceFunc(func() { g.checked.leave(from); g.waiting.leave(from) })
+		passed := sync.OnceFunc(func() { g.checked.leave(from, false); g.waiting.leave(from, false) })
 		defer passed()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passedKey{}, passed)))
 	})

@@ -19,32 +19,75 @@ type Pool struct {
 	timeout           time.Duration // Of one answer: a client that does not read must not keep the place. 0: it ends by itself.
 	refused           func()
 
-	mu      sync.Mutex
-	held    int
-	clients map[string]int
-	left    chan struct{} // Closed when somebody leaves; nil: nobody waits.
+	mu        sync.Mutex
+	held      int
+	strangers int // Places of those who are no readers.
+	clients   map[string]int
+	readers   map[string]time.Time // Who has read its last answer to the end, and when.
+	left      chan struct{}        // Closed when somebody leaves; nil: nobody waits.
 }
 
 // NewPool makes a pool of so many places. It calls refused, if not nil, for each request that has to go without.
 func NewPool(places, perClient int, timeout time.Duration, refused func()) *Pool {
-	return &Pool{places: places, perClient: perClient, timeout: timeout, refused: refused, clients: map[string]int{}}
+	return &Pool{places: places, perClient: perClient, timeout: timeout, refused: refused, clients: map[string]int{}, readers: map[string]time.Time{}}
+}
+
+// One place of so many is kept for readers. Else those who ask from many addresses and never read would hold all for as long as an answer may
+// take, and a scrape would find none.
+const keptForReaders = 4
+
+// maxReaders bounds how many clients are known as readers. Whoever read longest ago is forgotten.
+const maxReaders = 1 << 10
+
+// stranger tells whether a client is no reader.
+func (p *Pool) stranger(client string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, reads := p.readers[client]
+	return !reads
 }
 
 // enter takes a place for a client; false: there is none, or it has its share.
-func (p *Pool) enter(client string) bool {
+func (p *Pool) enter(client string, stranger bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held >= p.places || p.clients[client] >= p.perClient {
+	if p.held >= p.places || p.clients[client] >= p.perClient || stranger && p.strangers >= p.places-p.places/keptForReaders {
 		return false
 	}
 	p.held++
 	p.clients[client]++
+	if stranger {
+		p.strangers++
+	}
 	return true
 }
 
-func (p *Pool) leave(client string) {
+// note remembers whether a client has read an answer to the end.
+func (p *Pool) note(client string, read bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !read {
+		delete(p.readers, client)
+		return
+	}
+	p.readers[client] = time.Now()
+	if len(p.readers) > maxReaders {
+		first := client
+		for c, at := range p.readers {
+			if at.Before(p.readers[first]) {
+				first = c
+			}
+		}
+		delete(p.readers, first)
+	}
+}
+
+func (p *Pool) leave(client string, stranger bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if stranger {
+		p.strangers--
+	}
 	if p.left != nil {
 		close(p.left)
 		p.left = nil
@@ -59,23 +102,41 @@ func (p *Pool) leave(client string) {
 func (p *Pool) Limit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := peer(r)
-		if !p.enter(from) {
+		stranger := p.stranger(from)
+		if !p.enter(from, stranger) {
 			if p.refused != nil {
 				p.refused()
 			}
 			refuse(w)
 			return
 		}
-		defer p.leave(from)
+		defer p.leave(from, stranger)
 		var deadline time.Time
 		if p.timeout > 0 {
 			deadline = time.Now().Add(p.timeout)
 		}
 		// Writers that cannot be bounded are a test's.
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline)
-		h.ServeHTTP(w, r)
+		out := &answer{ResponseWriter: w}
+		h.ServeHTTP(out, r)
+		p.note(from, !out.unread)
 	})
 }
+
+// answer notes whether it could be written.
+type answer struct {
+	http.ResponseWriter
+	unread bool
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(b)
+	a.unread = a.unread || err != nil
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
@@ -89,7 +150,7 @@ func (p *Pool) Wait(h http.Handler) http.Handler {
 		if !p.await(r.Context(), from) {
 			return
 		}
-		defer p.leave(from)
+		defer p.leave(from, false)
 		h.ServeHTTP(w, r)
 	})
 }
@@ -99,7 +160,7 @@ func (p *Pool) await(ctx context.Context, client string) bool {
 	for {
 		// Before the look: who leaves after it closes this one.
 		left := p.someoneLeaves()
-		if p.enter(client) {
+		if p.enter(client, false) {
 			return true
 		}
 		select {

@@ -4,10 +4,16 @@
 package access
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -31,6 +37,7 @@ func TestSlowReadersStopNobodyElse(t *testing.T) {
 		go func() { done <- ask(p, slow, from) }()
 		<-held
 	}
+	past.note("10.0.0.2", true) // It may have the last place.
 	for range 2 {
 		begin(past, "10.0.0.1:1")
 		begin(past, "10.0.0.2:1")
@@ -70,6 +77,74 @@ func TestSlowReadersStopNobodyElse(t *testing.T) {
 		}
 	}
 }
+
+// Clients with very many addresses ask and never read. Whoever read its last answer finds a place, as often as it comes.
+func TestReadersFindPlaces(t *testing.T) {
+	large := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Flood") != "" {
+			<-r.Context().Done() // It waits for its client to read, until the answer's time is over.
+			_, _ = w.Write([]byte("x"))
+			return
+		}
+		_, _ = w.Write([]byte("metrics"))
+	})
+	p := NewPool(8, 4, 0, nil)
+	h := p.Limit(large)
+	flooded, end := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	ask := func(ctx context.Context, from string, w http.ResponseWriter) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
+		r.RemoteAddr = from
+		if ctx == flooded {
+			r.Header.Set("Flood", "1")
+		}
+		h.ServeHTTP(w, r)
+	}
+	scrape := func() int {
+		w := httptest.NewRecorder()
+		ask(t.Context(), "10.0.0.1:1", w)
+		return w.Code
+	}
+	flood := func(addresses int) {
+		for i := range addresses {
+			crowd.Go(func() {
+				ask(flooded, fmt.Sprintf("203.0.%d.%d:1", i/100, i%100), unwritable{httptest.NewRecorder()})
+			})
+		}
+	}
+	held := func() int { p.mu.Lock(); defer p.mu.Unlock(); return p.held }
+	if code := scrape(); code != http.StatusOK {
+		t.Fatalf("a scrape before: status %d", code)
+	}
+	flood(300)
+	for held() < 6 {
+		runtime.Gosched()
+	}
+	for range 3 {
+		if code := scrape(); code != http.StatusOK {
+			t.Errorf("a scrape among clients that do not read: status %d", code)
+		}
+	}
+	if n := held(); n != 6 {
+		t.Errorf("strangers hold %d places, want 6", n)
+	}
+	end()
+	crowd.Wait()
+	if p.strangers != 0 || p.held != 0 || len(p.readers) != 1 {
+		t.Errorf("%d places of strangers, %d in all, and %d readers are left", p.strangers, p.held, len(p.readers))
+	}
+	for i := range 2 * maxReaders {
+		p.note(strconv.Itoa(i), true)
+	}
+	if len(p.readers) != maxReaders {
+		t.Errorf("%d readers are known", len(p.readers))
+	}
+}
+
+// unwritable is an answer that nobody reads.
+type unwritable struct{ http.ResponseWriter }
+
+func (unwritable) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
 // A client that does not read loses its place when the time of an answer is over.
 func TestSlowReaderLosesItsPlace(t *testing.T) {
