@@ -266,6 +266,50 @@ func TestWrongOwner(t *testing.T) {
 	}
 }
 
+// TestOwnerInANamespace has a file that claims to be of a process in a user namespace, where the file's owner is who the process is. Anybody may
+// have that number here: it counts only where the kernel shows that the process holds the file.
+func TestOwnerInANamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	for name, tc := range map[string]struct {
+		users string
+		holds bool
+		want  bool
+	}{
+		"it holds the file":          {"0 100000 65536\n", true, true},
+		"it holds another file":      {"0 100000 65536\n", false, false},
+		"it is another user there":   {"0 99000 65536\n", true, false},
+		"its namespace has no such":  {"0 100000 1000\n", true, false},
+		"it is in the host's":        {"0 0 4294967295\n", true, false},
+		"several ranges":             {"0 5 1\n1 100001 65535\n", true, true},
+		"no map can be read":         {"", true, false},
+		"a map that is none":         {"evil\n", true, false},
+		"a range beyond all numbers": {"0 18446744073709551615 18446744073709551615\n", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, UID: 101_000})
+			r.procs.Write("4000/uid_map", tc.users)
+			w := r.file("a.trace", identity(0))
+			if err := os.Chown(w.Path(), 1000, -1); err != nil {
+				t.Fatal(err)
+			}
+			if tc.holds {
+				var st unix.Stat_t
+				if err := unix.Stat(w.Path(), &st); err != nil {
+					t.Fatal(err)
+				}
+				r.procs.Write("locks", fmt.Sprintf("1: FLOCK  ADVISORY  WRITE 4000 %02x:%02x:%d 0 EOF\n", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino))
+			}
+			r.after(0)
+			if p := r.only(); p.Kernel.Verified != tc.want {
+				t.Errorf("%+v", p.Kernel)
+			}
+		})
+	}
+}
+
 // TestAnotherUsersClaim has a process of another user claim the rank of a job: the kernel bears out that it lives and wrote the
 // file. It is a job of the same name, and of another owner.
 func TestAnotherUsersClaim(t *testing.T) {

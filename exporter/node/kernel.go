@@ -105,13 +105,20 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 	// A file may claim to be another user's process. Root may write for anybody.
 	owner := p.file.Owner()
 	uid, err := s.procs.UID(pid)
-	if err != nil || owner != 0 && uid != owner && !p.dir.own {
+	if err != nil || owner != 0 && uid != owner && !p.dir.own && !s.ownsThere(p, pid, uid) {
 		k.State = nodeapi.ProcessUnknown
 		return false
 	}
 	p.uid = uid
 	k.HostPID, k.Verified, s.found = pid, true, true
 	return true
+}
+
+// ownsThere tells whether the file's owner is who the process is in its own user namespace, as in a volume that is mounted with the namespace's
+// map. Anybody may have that number here, so the kernel must show that the process holds the file.
+func (s *Sampler) ownsThere(p *Process, pid int, uid uint32) bool {
+	outside, ok := s.procs.Outside(pid, p.file.Owner())
+	return ok && outside == uid && s.procs.Holds(pid, p.id.dev, p.id.ino)
 }
 
 // judgeByLock decides about a process that cannot be seen: once it held its file's lock, giving it up means its end.

@@ -329,6 +329,21 @@ func (fs *FS) Wchan(pid, tid int) string {
 	return string(b)
 }
 
+// Outside gives the user that one of a process's user namespace is here; false: that has no such user, or cannot be seen.
+func (fs *FS) Outside(pid int, inside uint32) (uint32, bool) {
+	b, err := fs.read(strconv.Itoa(pid) + "/uid_map")
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(b) {
+		var first, here, count uint64
+		if _, err := fmt.Sscan(string(line), &first, &here, &count); err == nil && uint64(inside) >= first && uint64(inside)-first < count {
+			return uint32(here + uint64(inside) - first), true // User numbers have 32 bits.
+		}
+	}
+	return 0, false
+}
+
 // UID is the user that owns the files that a process makes. The owner of its directory in procfs will not do: it is root for
 // a process that may not be dumped.
 func (fs *FS) UID(pid int) (uint32, error) {
