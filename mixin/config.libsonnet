@@ -52,7 +52,7 @@
     bandwidthWindow: duration(std.max(60, 4 * scrape)),
     // A communicator is slow (CCL-D) whose operations take the rank that is inside longest more than theta times as long again as usual. Theta is the
     // mean and so many standard deviations of what it was in the last hour while no trigger fired, of so many evaluations at least. Until then it is
-    // slowdownTheta, which CCL-D says is usual, and it is never below slowdownThetaLeast: an operation that takes twice as long (Mycroft's interval).
+    // slowdownTheta, which CCL-D says is usual, and it is never above that nor below slowdownThetaLeast: an operation that takes twice as long (Mycroft's interval).
     slowdownTheta: 3,
     slowdownThetaDeviations: 3,
     slowdownThetaSamples: 30,

@@ -94,12 +94,12 @@
           ||| % { job: q.job, troubled: q.troubled },
         },
         {
-          // CCL-D's theta, of the communicator's own statistics.
+          // CCL-D's theta, of the communicator's own statistics, and at most the usual one: of few hosts one can make its own figures vary.
           record: 'job_id:culprit_nccl_comm_slowdown:theta',
           expr:
             local history = 'job_id:culprit_nccl_comm_slowdown:max_healthy[%s] offset %s' % [config.slowdownHistory, config.slowdownLag];
             |||
-              clamp_min(avg_over_time(%(history)s) + %(deviations)g * stddev_over_time(%(history)s), %(least)g)
+              clamp(avg_over_time(%(history)s) + %(deviations)g * stddev_over_time(%(history)s), %(least)g, %(theta)g)
               and
               count_over_time(%(history)s) >= %(samples)d
               or
