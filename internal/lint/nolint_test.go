@@ -46,7 +46,7 @@ func TestExceptionsAreFromLintersThatRun(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || path == filepath.Join(root, "build")) { // test-upgrade builds an old tree there.
 			return fs.SkipDir
 		}
 		if filepath.Ext(path) != ".go" || !d.Type().IsRegular() {
