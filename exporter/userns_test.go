@@ -89,7 +89,7 @@ func passable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // That is what it is for.
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir
