@@ -292,9 +292,7 @@ func (w *waitFor) likeliest(ranks []int32) *own {
 	}
 	for passed := map[int32]bool{}; best != nil && !passed[best.node]; {
 		passed[best.node] = true
-		if o := w.heldBy(best, all); o != nil {
-			best = o
-		}
+		best = cmp.Or(w.heldBy(best, all), best)
 	}
 	return best
 }
@@ -302,21 +300,24 @@ func (w *waitFor) likeliest(ranks []int32) *own {
 // heldBy gives a flaw, of the same weight, of a rank whose data or buffers another flawed rank waits for, itself, beside others of its host
 // where it may wait for those unseen, or by way of others: that one's may follow from it. nil none.
 func (w *waitFor) heldBy(by *own, ranks []int32) *own {
-	held := []int32{by.node}
+	held, left := []int32{by.node}, make([]bool, w.n)
 	if by.mayBeInsideHost() {
 		held = w.matesIn(by.node, by.inst)
+	}
+	for _, v := range ranks {
+		left[v] = !slices.Contains(held, v)
 	}
 	for i := 0; i < len(held); i++ {
 		for _, e := range w.outOf(held[i]) {
 			d := &w.edges[e]
-			if !d.sure || d.kind != edgeNoData && d.kind != edgeReceiver && d.kind != edgeDelivery || d.inst == by.inst || slices.Contains(held, d.to) || !slices.Contains(ranks, d.to) {
+			if !d.sure || d.kind != edgeNoData && d.kind != edgeReceiver && d.kind != edgeDelivery || d.inst == by.inst || !left[d.to] {
 				continue
 			}
 			owns := w.ownsOf(d.to)
 			if k := slices.IndexFunc(owns, func(o own) bool { return o.weight == by.weight }); k >= 0 {
 				return &owns[k]
 			}
-			held = append(held, d.to)
+			held, left[d.to] = append(held, d.to), false
 		}
 	}
 	return nil
